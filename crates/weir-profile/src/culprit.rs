@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who waits for whom: at each stage that workloads share, the time that each one's requests wait there, by the
+//! Waits at the stages that workloads share: the time that the requests of each workload wait there, and the
 //! workloads whose requests are served meanwhile. Each unit of service is charged to the owner of the request that
-//! gets it, so the shares are those of the lines moved. PathFinder's PFAnalyzer names a place, by occupancy: work in
+//! gets it, so the shares are those of the lines moved, for each workload that waits. PathFinder's PFAnalyzer names a place, by occupancy: work in
 //! service wins there. Here only waiting counts, against what the stage takes on the idle machine.
 
 use crate::counts::Counts;
@@ -42,8 +42,6 @@ pub struct WaitRow {
     pub workload: String,
     /// Nanoseconds that its reads wait, added up.
     pub waiting_ns: Figure,
-    /// For whom, largest first. It waits for itself too.
-    pub behind: Vec<Blame>,
 }
 
 /// A shared stage.
@@ -57,6 +55,8 @@ pub struct StageWaits {
     pub waiting: Figure,
     /// Workloads that wait there.
     pub rows: Vec<WaitRow>,
+    /// Workloads that are served there meanwhile, largest first. A workload waits for itself too.
+    pub behind: Vec<Blame>,
 }
 
 impl Waits {
@@ -186,7 +186,11 @@ pub fn waits(
     let mut stages = Vec::new();
     let mut first = None;
     for stage in [Stage::Imc, Stage::Port, Stage::Device] {
-        let known = residence(&now, stage).and_then(|now| Ok((now, residence(&idle, stage)?)));
+        let quiet = residence(&idle, stage).and_then(|quiet| match quiet.value > 0.0 {
+            true => Ok(quiet),
+            false => Err(Refusal::NotCalibrated),
+        });
+        let known = residence(&now, stage).and_then(|now| Ok((now, quiet?)));
         match known {
             Ok((now, quiet)) => stages.extend(stage_waits(sharers, machine, stage, &now, &quiet)),
             Err(why) => first = first.or(Some(why)),
@@ -219,7 +223,6 @@ fn stage_waits(
         class: Class::Apportioned,
         ..now.and(quiet, value, unit)
     };
-    let behind = blame(sharers, stage);
     let rows: Vec<WaitRow> = sharers
         .iter()
         .filter_map(|one| {
@@ -229,7 +232,6 @@ fn stage_waits(
             Some(WaitRow {
                 workload: crate::figure::printable(one.name),
                 waiting_ns: modelled(wait * lines.value, Unit::Ns),
-                behind: behind.clone(),
             })
         })
         .collect();
@@ -240,6 +242,7 @@ fn stage_waits(
         wait_ratio: now.and(quiet, wait / quiet.value, Unit::Ratio),
         waiting: modelled(all / length.0 as f64, Unit::Entries),
         rows,
+        behind: blame(sharers, stage),
     })
 }
 
@@ -281,10 +284,9 @@ mod tests {
             (device.waiting.value - 200.0 * 8.5e6 / 1e9).abs() < 1e-9,
             "{device:?}"
         );
-        let small = &device.rows[1];
-        assert_eq!(small.waiting_ns.value, 2e8);
+        assert_eq!(device.rows[1].waiting_ns.value, 2e8);
         assert_eq!(
-            small.behind[0],
+            device.behind[0],
             Blame {
                 workload: "big".into(),
                 share: 0.75
@@ -304,5 +306,7 @@ mod tests {
         let why = waits(&sharers, &machine(410), None).unwrap_err();
         assert_eq!(why, Refusal::NotCalibrated);
         assert!(waits(&sharers, &counts(&[]), Some(&machine(400))).is_err());
+        let no_time = waits(&sharers, &machine(410), Some(&machine(0))).unwrap();
+        assert!(no_time.stage(Stage::Device).is_none(), "{no_time:?}");
     }
 }

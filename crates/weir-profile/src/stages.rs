@@ -101,6 +101,11 @@ pub fn clock_hz(counts: &Counts, clock: Role) -> Answer {
     } else {
         (counts.enabled_ns(clock).ok_or(Refusal::NoTime)?, ticks)
     };
+    if ns <= 0.0 {
+        return Err(Refusal::NotCounted {
+            what: format!("the time of the clock {clock}"),
+        });
+    }
     let hz = ticks.value / (ns / 1e9);
     if !(quality::CLOCK_HZ[0]..=quality::CLOCK_HZ[1]).contains(&hz) {
         return Err(Refusal::ClockImplausible { clock, hz });
@@ -378,6 +383,9 @@ pub fn stages(counts: &Counts, idle: Option<&Counts>, capacities: &Capacities) -
 fn full_ratio(counts: &Counts, role: Role) -> Answer {
     let clock = clock_of(role.stage).ok_or(Refusal::NotRecorded { role })?;
     let (full, ticks) = counts.with_clock(role, clock)?;
+    if ticks.value <= 0.0 {
+        return Err(Refusal::ClockStood { clock });
+    }
     if full.value > ticks.value * (1.0 + quality::PARTS_SLACK) {
         return Err(Refusal::PartAboveWhole {
             part: role.to_string(),

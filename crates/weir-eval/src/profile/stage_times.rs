@@ -9,7 +9,7 @@ use weir_hw::server::truth::{HeldTruth, PlaceTruth};
 use weir_hw::server::{Path, Queue, Stage as Place, Target as Supplier};
 use weir_profile::Answer;
 use weir_profile::report::{self, Report};
-use weir_profile::stages::StageFigures;
+use weir_profile::stages::{StageFigures, Stages};
 
 /// Requests that a cell needs.
 const REQUESTS_MIN: u64 = 500;
@@ -260,38 +260,30 @@ pub fn table_wait_in_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
 
 /// Mesh and ingress by difference, of demand reads.
 pub fn mesh_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
-    let report = report_of(case);
-    let machine = report
-        .subjects
-        .first()
-        .map(|subject| &subject.figures.stages);
-    let (Some(stages), Some(truth)) = (machine, mesh_truth(case)) else {
-        return Vec::new();
-    };
-    let ns = truth.mean(truth.residence_ns);
-    vec![compared(
-        "machine mesh".into(),
-        &stages.before_tor_ns,
-        ns,
-        ns,
-    )]
+    of_mesh(case, |stages, truth| {
+        let ns = truth.mean(truth.residence_ns);
+        (&stages.before_tor_ns, ns, ns)
+    })
 }
 
 /// Waits there ÷ the true residence.
 pub fn mesh_wait_in_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
+    of_mesh(case, |stages, truth| {
+        let (ns, scale) = (truth.mean(truth.wait_ns), truth.mean(truth.residence_ns));
+        (&stages.before_tor_waiting_ns, ns, scale)
+    })
+}
+
+/// The machine's figure on the mesh, with its truth and its scale, ns.
+fn of_mesh(
+    case: &ComparedRun,
+    of: impl for<'a> Fn(&'a Stages, &CellTruth) -> (&'a Answer, f64, f64),
+) -> Vec<ComparedFigure> {
     let report = report_of(case);
-    let machine = report
-        .subjects
-        .first()
-        .map(|subject| &subject.figures.stages);
-    let (Some(stages), Some(truth)) = (machine, mesh_truth(case)) else {
-        return Vec::new();
-    };
-    let (ns, scale) = (truth.mean(truth.wait_ns), truth.mean(truth.residence_ns));
-    vec![compared(
-        "machine mesh".into(),
-        &stages.before_tor_waiting_ns,
-        ns,
-        scale,
-    )]
+    let machine = report.subjects.first();
+    let known = machine.zip(mesh_truth(case)).map(|(machine, truth)| {
+        let (estimate, ns, scale) = of(&machine.figures.stages, &truth);
+        compared("machine mesh".into(), estimate, ns, scale)
+    });
+    known.into_iter().collect()
 }

@@ -169,12 +169,12 @@ pub fn misplaced(case: &ComparedRun) -> Vec<ComparedFigure> {
         let split = figures.stalls.as_ref().map_err(ToString::to_string);
         let misplaced = split.map(|split| {
             let all: f64 = rows(case, subject).map(|row| row.ns).sum();
-            let mut differences: BTreeMap<String, f64> = BTreeMap::new();
+            let mut differences: BTreeMap<Place, f64> = BTreeMap::new();
             for row in rows(case, subject) {
-                *differences.entry(format!("{:?}", row.stage)).or_default() -= row.ns / all;
+                *differences.entry(row.stage).or_default() -= row.ns / all;
             }
             for part in &split.parts {
-                let at = format!("{:?}", place(part.role.stage, part.role.target));
+                let at = place(part.role.stage, part.role.target);
                 *differences.entry(at).or_default() += part.share;
             }
             differences

@@ -163,6 +163,9 @@ pub enum Refusal {
     /// The length of the window is not known.
     #[error("the length of the window is not known, so there is no rate")]
     NoTime,
+    /// The core never stalled, so there is nothing to split.
+    #[error("there were no stalled cycles")]
+    NoStalls,
     /// Nothing was recorded of the idle machine.
     #[error(
         "the residence on the idle machine is not known: record one there, and give it with --idle"

@@ -16,6 +16,8 @@ pub struct Sources<'a> {
     pub peers: &'a Counts,
     /// The machine's.
     pub machine: &'a Counts,
+    /// Fill buffers of a core, where the recording says how many there are.
+    pub fill_buffers: Option<u32>,
 }
 
 impl<'a> Sources<'a> {
@@ -25,6 +27,7 @@ impl<'a> Sources<'a> {
             own,
             peers: own,
             machine: own,
+            fill_buffers: None,
         }
     }
 

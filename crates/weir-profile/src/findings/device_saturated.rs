@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device is saturated: many requests wait in it for each other.
 
-use super::facts::{Judged, finding, others, outcome, share, stalled, waits_at};
-use super::{Evidence, Rule, View};
+use super::facts::{Judged, others, outcome, stalled_at};
+use super::{Rule, View};
 use crate::culprit::blame;
 use weir_core::window::role::Stage;
 
-/// Part of the stalls that is in the device.
-const SHARE_MIN: f64 = 0.3;
 /// Waiting time of a request there ÷ its residence on the idle machine.
 const WAIT_MIN: f64 = 0.25;
 /// The same, of a stage that is the reason for what other rules see.
@@ -26,28 +24,17 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(view: View) -> Judged {
-    let Some(split) = stalled(view, 0.1)? else {
+    let Some(at) = stalled_at(view, Stage::Device)? else {
         return Ok(None);
     };
-    let there = share(split, |role| role.stage == Stage::Device);
-    let waits = waits_at(view, Stage::Device)?;
-    let is_full = waits.wait_ratio.value >= WAIT_MIN && waits.waiting.value >= WAITING_MIN;
-    if there.value < SHARE_MIN || !is_full {
+    if at.waits.wait_ratio.value < WAIT_MIN || at.waits.waiting.value < WAITING_MIN {
         return Ok(None);
     }
-    let (times, part) = (1.0 + waits.wait_ratio.value, there.value);
-    let evidence = vec![
-        Evidence::new("part of the stalls in the device", Ok(there)),
-        Evidence::new(
-            "waiting time there ÷ residence on the idle machine",
-            Ok(waits.wait_ratio.clone()),
-        ),
-        Evidence::new("requests that wait there", Ok(waits.waiting.clone())),
-    ];
     let what = format!(
-        "the CXL device is saturated: requests stay {times:.1} times as long in it as on the idle machine"
+        "the CXL device is saturated: requests stay {:.1} times as long in it as on the idle machine",
+        at.times()
     );
-    let mut found = finding(split, what, part, evidence);
+    let mut found = at.finding(what, "in the device");
     found.because_of = others(view, blame(view.sharers, Stage::Device));
     Ok(Some(found))
 }

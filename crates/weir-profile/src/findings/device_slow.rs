@@ -2,12 +2,10 @@
 //! The device is slower than its own calibration, although few requests are in it.
 
 use super::device_saturated::WAITING_MIN;
-use super::facts::{Judged, finding, outcome, resends, share, stalled, waits_at};
-use super::{Evidence, Rule, View};
+use super::facts::{Judged, outcome, resends, stalled_at};
+use super::{Rule, View};
 use weir_core::window::role::Stage;
 
-/// Part of the stalls that is in the device.
-const SHARE_MIN: f64 = 0.3;
 /// Time of a request there above its calibration ÷ the calibration.
 pub(super) const WAIT_MIN: f64 = 0.3;
 
@@ -23,26 +21,16 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(view: View) -> Judged {
-    let Some(split) = stalled(view, 0.1)? else {
+    let Some(at) = stalled_at(view, Stage::Device)? else {
         return Ok(None);
     };
-    let there = share(split, |role| role.stage == Stage::Device);
-    let waits = waits_at(view, Stage::Device)?;
-    let is_slow = waits.wait_ratio.value >= WAIT_MIN && waits.waiting.value < WAITING_MIN;
-    if there.value < SHARE_MIN || !is_slow || resends(view) {
+    let is_slow = at.waits.wait_ratio.value >= WAIT_MIN && at.waits.waiting.value < WAITING_MIN;
+    if !is_slow || resends(view) {
         return Ok(None);
     }
-    let (times, part) = (1.0 + waits.wait_ratio.value, there.value);
     let what = format!(
-        "the CXL device takes {times:.1} times as long as when it was calibrated, with few requests in it"
+        "the CXL device takes {:.1} times as long as when it was calibrated, with few requests in it",
+        at.times()
     );
-    let evidence = vec![
-        Evidence::new("part of the stalls in the device", Ok(there)),
-        Evidence::new(
-            "time above the calibration ÷ calibration",
-            Ok(waits.wait_ratio.clone()),
-        ),
-        Evidence::new("requests that wait there", Ok(waits.waiting.clone())),
-    ];
-    Ok(Some(finding(split, what, part, evidence)))
+    Ok(Some(at.finding(what, "in the device")))
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DRAM channels are contended: reads wait in the controllers for others.
 
-use super::facts::{Judged, finding, others, outcome, share, stalled, waits_at};
-use super::{Evidence, Rule, View};
+use super::facts::{Judged, others, outcome, stalled_at};
+use super::{Rule, View};
 use crate::culprit::blame;
 use weir_core::window::role::Stage;
 
-/// Part of the stalls that is at DRAM.
-const SHARE_MIN: f64 = 0.3;
 /// Waiting time of a request there ÷ its residence on the idle machine.
 pub(super) const WAIT_MIN: f64 = 0.4;
 /// Requests that wait there, on average.
@@ -25,28 +23,17 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(view: View) -> Judged {
-    let Some(split) = stalled(view, 0.1)? else {
+    let Some(at) = stalled_at(view, Stage::Imc)? else {
         return Ok(None);
     };
-    let there = share(split, |role| role.stage == Stage::Imc);
-    let waits = waits_at(view, Stage::Imc)?;
-    let is_long = waits.wait_ratio.value >= WAIT_MIN && waits.waiting.value >= WAITING_MIN;
-    if there.value < SHARE_MIN || !is_long {
+    if at.waits.wait_ratio.value < WAIT_MIN || at.waits.waiting.value < WAITING_MIN {
         return Ok(None);
     }
-    let (times, part) = (1.0 + waits.wait_ratio.value, there.value);
     let what = format!(
-        "DRAM channels are contended: reads take {times:.1} times as long as on the idle machine"
+        "DRAM channels are contended: reads take {:.1} times as long as on the idle machine",
+        at.times()
     );
-    let evidence = vec![
-        Evidence::new("part of the stalls at DRAM", Ok(there)),
-        Evidence::new(
-            "waiting time there ÷ residence on the idle machine",
-            Ok(waits.wait_ratio.clone()),
-        ),
-        Evidence::new("requests that wait there", Ok(waits.waiting.clone())),
-    ];
-    let mut found = finding(split, what, part, evidence);
+    let mut found = at.finding(what, "at DRAM");
     found.because_of = others(view, blame(view.sharers, Stage::Imc));
     Ok(Some(found))
 }

@@ -13,6 +13,8 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 
 /// Workloads with less of the lines than this are no cause.
 const BLAME_MIN: f64 = 0.1;
+/// Part of the stalls that is at a stage where it is found.
+const STALLED_AT_MIN: f64 = 0.3;
 /// Flits that are sent again, for each line, of a link that is at fault itself.
 const RESENT_MIN: f64 = 1e-3;
 
@@ -34,7 +36,7 @@ pub fn outcome(judged: Judged) -> RuleOutcome {
 pub fn stalled(view: View<'_>, ratio_min: f64) -> Result<Option<&StallSplit>, Refusal> {
     match view.stalls {
         // A core that does not stall waits for nothing.
-        Err(Refusal::NoRequests { what }) if what == "stalled cycles" => Ok(None),
+        Err(Refusal::NoStalls) => Ok(None),
         Err(why) => Err(why.clone()),
         Ok(split) => {
             let ratio = split.stalled_ratio.clone()?.value;
@@ -60,6 +62,45 @@ pub fn is_cxl(role: Role) -> bool {
 /// The largest place of the stalls, for the evidence.
 pub fn largest(split: &StallSplit) -> Option<&StallPart> {
     split.parts.first()
+}
+
+/// A stage that workloads share, in which much of a subject's stalls is.
+pub struct StalledAt<'a> {
+    split: &'a StallSplit,
+    part: Figure,
+    /// Waiting there.
+    pub waits: &'a StageWaits,
+}
+
+/// Where a tenth of the subject's time or more is stalled, and [`STALLED_AT_MIN`] of that at this stage.
+pub fn stalled_at(view: View<'_>, stage: Stage) -> Result<Option<StalledAt<'_>>, Refusal> {
+    let Some(split) = stalled(view, 0.1)? else {
+        return Ok(None);
+    };
+    let part = share(split, |role| role.stage == stage);
+    let waits = waits_at(view, stage)?;
+    Ok((part.value >= STALLED_AT_MIN).then_some(StalledAt { split, part, waits }))
+}
+
+impl StalledAt<'_> {
+    /// Time of a request there ÷ that on the idle machine.
+    pub fn times(&self) -> f64 {
+        1.0 + self.waits.wait_ratio.value
+    }
+
+    /// The finding. `place`: the words for the stage behind *part of the stalls*.
+    pub fn finding(self, what: String, place: &str) -> Finding {
+        let part = self.part.value;
+        let evidence = vec![
+            Evidence::new(format!("part of the stalls {place}"), Ok(self.part)),
+            Evidence::new(
+                "waiting time there ÷ residence on the idle machine",
+                Ok(self.waits.wait_ratio.clone()),
+            ),
+            Evidence::new("requests that wait there", Ok(self.waits.waiting.clone())),
+        ];
+        finding(self.split, what, part, evidence)
+    }
 }
 
 /// Waiting at a stage that workloads share.

@@ -44,7 +44,7 @@ pub struct View<'a> {
     pub idle_sources: Option<Sources<'a>>,
     /// The subject's stalls by place.
     pub stalls: Result<&'a StallSplit, &'a Refusal>,
-    /// Who waits for whom on the machine.
+    /// Waits at the stages that workloads share.
     pub waits: Result<&'a Waits, &'a Refusal>,
     /// All workloads.
     pub sharers: &'a [Sharer<'a>],

@@ -108,6 +108,7 @@ fn found(own: &Case, now: &Case, before: &Case) -> Vec<(&'static str, Finding)> 
         own,
         peers: own,
         machine,
+        fill_buffers: None,
     };
     let stalls = stalls(&sources(&own, &now));
     let waits = waits(&sharers, &now, Some(&quiet));
@@ -173,6 +174,7 @@ fn a_device_with_few_requests_is_slow() {
         own: &own,
         peers: &own,
         machine: &now,
+        fill_buffers: None,
     };
     let (stalls, waits) = (stalls(&sources), waits(&sharers, &now, Some(&quiet)));
     let view = View {

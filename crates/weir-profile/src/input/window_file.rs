@@ -85,6 +85,10 @@ impl WindowFile {
         if header.weir_windows != VERSION {
             return Err(WindowFileError::Version(header.weir_windows));
         }
+        if let Some((queue, _)) = header.capacities.iter().find(|(_, entries)| **entries == 0) {
+            let why = format!("capacities: {queue} has 0 entries, and a queue has one at least");
+            return Err(WindowFileError::Line { line: 1, why });
+        }
         let mut windows = Vec::new();
         for (place, line) in lines {
             let wrong = |why: String| WindowFileError::Line {
@@ -204,6 +208,8 @@ mod tests {
         assert!(
             said("\"from\":0", "\"from\":2000000000").contains("line 2: the window ends before")
         );
+        let none = said("occupancy\":16", "occupancy\":0");
+        assert!(none.contains("line 1: capacities: lfb.drd.any"), "{none}");
         assert!(said("tor.drd.cxl", "tor.drd.cow").contains("no target of a role is called"));
         let longer = said("\"running_ns\":1000000000", "\"running_ns\":1000000001");
         assert!(

@@ -7,6 +7,7 @@ use crate::figure::printable;
 use crate::findings::{RULES, RuleOutcome, View};
 use crate::quality::Refusal;
 use crate::stalls::{StallSplit, stalls};
+use crate::window_file::WindowFile;
 use serde::Serialize;
 use weir_core::Window;
 
@@ -42,24 +43,31 @@ pub struct Span {
 }
 
 impl Span {
-    /// Of windows of which the first has this place.
-    pub fn new(windows: &[Window], first: usize, idle: Option<&Scene>) -> Span {
-        let scene = Scene::new(windows);
+    /// Of so many windows, of which the first has this place.
+    fn new(scene: Scene, first: usize, windows: usize, idle: Option<&Scene>) -> Span {
         Span {
             waits: scene.waits(idle),
             scene,
             first,
-            windows: windows.len(),
+            windows,
         }
     }
 
+    /// Of all windows.
+    pub fn whole(file: &WindowFile, idle: Option<&Scene>) -> Span {
+        let scene = Scene::new(&file.windows, &file.header.capacities);
+        Span::new(scene, 0, file.windows.len(), idle)
+    }
+
     /// Spans of all windows: each window, or as many together as give [`SPANS_MAX`] spans.
-    pub fn all(windows: &[Window], idle: Option<&Scene>) -> Vec<Span> {
-        let length = windows.len().div_ceil(SPANS_MAX).max(1);
-        let spans = windows.chunks(length).enumerate();
-        spans
-            .map(|(place, chunk)| Span::new(chunk, place * length, idle))
-            .collect()
+    pub fn all(file: &WindowFile, idle: Option<&Scene>) -> Vec<Span> {
+        let length = file.windows.len().div_ceil(SPANS_MAX).max(1);
+        let spans = file.windows.chunks(length).enumerate();
+        let span = |(place, chunk): (usize, &[Window])| {
+            let scene = Scene::new(chunk, &file.header.capacities);
+            Span::new(scene, place * length, chunk.len(), idle)
+        };
+        spans.map(span).collect()
     }
 
     /// Its counts.
@@ -67,7 +75,7 @@ impl Span {
         &self.scene
     }
 
-    /// Who waits for whom.
+    /// Waits at the stages that workloads share.
     pub fn waits(&self) -> &Result<Waits, Refusal> {
         &self.waits
     }

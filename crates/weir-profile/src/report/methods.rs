@@ -120,7 +120,7 @@ pub const METHODS: &[Method] = &[
         refused: "the stalls are not split; DRAM's residence, or --idle, is missing",
     },
     Method {
-        name: "who waits for whom",
+        name: "waits at shared stages",
         is: "at DRAM, port and device: the requests of a workload × (residence less that of --idle), shared out by the lines that \
              each workload moves there meanwhile. Writes are apportioned by the lines that stores fetch and those past the caches. \
              The bottleneck has most waiting requests, of the stages where these wait for 30 % of the idle residence or more",

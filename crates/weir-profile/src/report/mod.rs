@@ -68,7 +68,7 @@ pub struct Report {
     pub headline: [String; 3],
     /// What each rule says of each subject.
     pub rules: Vec<RuleReport>,
-    /// Who waits for whom, or why that is not known.
+    /// Waits at the stages that workloads share, or why they are not known.
     pub waits: Result<Waits, Refusal>,
     /// The machine, and each workload.
     pub subjects: Vec<Subject>,
@@ -136,19 +136,72 @@ pub struct Pathfinder {
     pub stall_share_by_algorithm_2: Answer,
 }
 
+/// What is made of the windows once, for all subjects.
+struct Recorded<'a> {
+    file: &'a WindowFile,
+    options: &'a Options<'a>,
+    idle: Option<Scene>,
+    /// All windows together.
+    whole: Span,
+    /// Spans that rules look at.
+    spans: Vec<Span>,
+    /// Each window alone.
+    each: Vec<Scene>,
+}
+
+impl<'a> Recorded<'a> {
+    fn new(file: &'a WindowFile, options: &'a Options<'a>) -> Recorded<'a> {
+        let capacities = &file.header.capacities;
+        let idle = options.idle;
+        let idle = idle.map(|idle| Scene::new(&idle.windows, capacities));
+        let alone = |window| Scene::new(std::slice::from_ref(window), capacities);
+        Recorded {
+            whole: Span::whole(file, idle.as_ref()),
+            spans: Span::all(file, idle.as_ref()),
+            each: file.windows.iter().map(alone).collect(),
+            file,
+            options,
+            idle,
+        }
+    }
+
+    fn rules(&self, name: Option<&str>) -> Vec<RuleReport> {
+        judged(&self.whole, &self.spans, name, self.idle.as_ref())
+    }
+
+    fn subject(&self, name: Option<&str>) -> Subject {
+        let idle = self.idle.as_ref();
+        let figures = |scene: &Scene| figures(scene, self.file, self.options, idle, name);
+        let falls = self.each.windows(2).enumerate();
+        let falls = falls.filter_map(|(place, pair)| {
+            let [before, after] = pair else { return None };
+            let fall = path_map::hidden_fall(before.counts(name), after.counts(name));
+            Some((place + 2, fall?))
+        });
+        let of_all = figures(self.whole.scene());
+        Subject {
+            name: name.map_or_else(|| MACHINE.to_owned(), printable),
+            what_if: match &of_all.stalls {
+                Ok(_) => what_if(self.whole.scene(), idle, name),
+                Err(_) => Vec::new(),
+            },
+            figures: of_all,
+            hidden_falls: falls.collect(),
+            each: match self.options.each {
+                true => self.each.iter().map(figures).collect(),
+                false => Vec::new(),
+            },
+        }
+    }
+}
+
 /// Makes a report.
 pub fn report(file: &WindowFile, options: &Options) -> Report {
-    let idle = options.idle.map(|idle| Scene::new(&idle.windows));
-    let idle = idle.as_ref();
-    let whole = Span::new(&file.windows, 0, idle);
-    let spans = Span::all(&file.windows, idle);
+    let recorded = Recorded::new(file, options);
     let names = subjects_of(file, options.workload);
     let of = |name: &Option<String>| {
         let name = name.as_deref();
-        (
-            judged(&whole, &spans, name, idle),
-            subject(file, options, &whole, idle, name),
-        )
+        (recorded.rules(name), recorded.subject(name))
     };
     let (rules, subjects): (Vec<_>, Vec<_>) = names.iter().map(of).unzip();
     let rules: Vec<RuleReport> = rules.into_iter().flatten().collect();
@@ -162,7 +215,7 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         length_ns,
         headline: headline::headline(file, &rules, length_ns),
         rules,
-        waits: whole.waits().clone(),
+        waits: recorded.whole.waits().clone(),
         subjects,
         notes: notes
             .map(|note| printable_within(note, NOTE_CHARS_MAX))
@@ -186,35 +239,6 @@ fn subjects_of(file: &WindowFile, wanted: Option<&str>) -> Vec<Option<String>> {
         .into_iter()
         .chain(ids.into_iter().map(|id| Some(id.to_owned())))
         .collect()
-}
-
-fn subject(
-    file: &WindowFile,
-    options: &Options,
-    whole: &Span,
-    idle: Option<&Scene>,
-    name: Option<&str>,
-) -> Subject {
-    let windows = file.windows.iter();
-    let each: Vec<Scene> = windows
-        .map(|w| Scene::new(std::slice::from_ref(w)))
-        .collect();
-    let figures = |scene: &Scene| figures(scene, file, options, idle, name);
-    let falls = each.windows(2).enumerate().filter_map(|(place, pair)| {
-        let [before, after] = pair else { return None };
-        let fall = path_map::hidden_fall(before.counts(name), after.counts(name));
-        Some((place + 2, fall?))
-    });
-    Subject {
-        name: name.map_or_else(|| MACHINE.to_owned(), printable),
-        figures: figures(whole.scene()),
-        what_if: what_if(whole.scene(), idle, name),
-        hidden_falls: falls.collect(),
-        each: match options.each {
-            true => each.iter().map(figures).collect(),
-            false => Vec::new(),
-        },
-    }
 }
 
 fn figures(
@@ -250,14 +274,10 @@ fn pathfinder(sources: &Sources) -> Pathfinder {
     }
 }
 
-/// A workload's time without CXL memory, on the idle machine, and without each of its largest neighbours. Nothing
-/// where it does not stall.
+/// A workload's time without CXL memory, on the idle machine, and without each of its largest neighbours.
 fn what_if(scene: &Scene, idle: Option<&Scene>, name: Option<&str>) -> Vec<WhatIf> {
     let Some(own) = name else { return Vec::new() };
     let sources = scene.sources(name);
-    if stalls(&sources).is_err() {
-        return Vec::new();
-    }
     let one = |otherwise: &str, how| WhatIf {
         otherwise: otherwise.to_owned(),
         speedup: speedup(&sources, how),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes of the model of stalls, and who waits for whom, as text.
+//! What comes of the model of stalls, and the waits of workloads for each other, as text.
 
 use super::WhatIf;
 use super::text::{answer, line, said};
@@ -9,7 +9,7 @@ use crate::stalls::StallSplit;
 
 /// Parts that are shown.
 const PARTS_SHOWN: usize = 12;
-/// Workloads that are shown behind one that waits.
+/// Workloads that are shown as served meanwhile.
 const BEHIND_SHOWN: usize = 4;
 
 /// The split of the stalls.
@@ -77,9 +77,9 @@ pub fn what_if(out: &mut String, all: &[WhatIf]) {
     }
 }
 
-/// Who waits for whom.
+/// Waits of workloads for each other.
 pub fn waits(out: &mut String, waits: &Result<Waits, Refusal>) {
-    line(out, "\n== who waits for whom");
+    line(out, "\n== waits at shared stages");
     let waits = match waits {
         Ok(waits) => waits,
         Err(why) => return line(out, &format!("  not known: {why}")),
@@ -96,14 +96,13 @@ pub fn waits(out: &mut String, waits: &Result<Waits, Refusal>) {
         );
         answer(out, "  requests that wait", &Ok(stage.waiting.clone()));
         for row in &stage.rows {
-            let behind = row.behind.iter().take(BEHIND_SHOWN);
-            let named: Vec<String> = behind
-                .map(|one| format!("{} {:.0} %", one.workload, one.share * 100.0))
-                .collect();
-            line(
-                out,
-                &format!("    {} waits behind {}", row.workload, named.join(", ")),
-            );
+            let waiting = Ok(row.waiting_ns.clone());
+            answer(out, &format!("  {} waits", row.workload), &waiting);
         }
+        let served = stage.behind.iter().take(BEHIND_SHOWN);
+        let served: Vec<String> = served
+            .map(|one| format!("{} {:.0} %", one.workload, one.share * 100.0))
+            .collect();
+        line(out, &format!("    served meanwhile: {}", served.join(", ")));
     }
 }

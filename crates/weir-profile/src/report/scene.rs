@@ -5,9 +5,19 @@ use crate::counts::Counts;
 use crate::culprit::{Sharer, Waits, waits};
 use crate::figure::sources::Sources;
 use crate::quality::Refusal;
+use crate::stages::Capacities;
 use std::collections::BTreeMap;
 use weir_core::window::Count;
-use weir_core::{Nanos, Window};
+use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
+use weir_core::{Nanos, Role, Window};
+
+/// The queue that is a core's fill buffers.
+const FILL_BUFFERS: Role = Role {
+    stage: Stage::FillBuffer,
+    path: AccessPath::Drd,
+    target: Target::Any,
+    quantity: Quantity::Occupancy,
+};
 
 /// Counts of some windows.
 #[derive(Debug)]
@@ -16,11 +26,12 @@ pub struct Scene {
     peers: Counts,
     workloads: BTreeMap<String, Counts>,
     none: Counts,
+    fill_buffers: Option<u32>,
 }
 
 impl Scene {
-    /// Of these windows.
-    pub fn new(windows: &[Window]) -> Scene {
+    /// Of these windows. `capacities`: entries of the machine's queues.
+    pub fn new(windows: &[Window], capacities: &Capacities) -> Scene {
         let length = total_length(windows);
         let all = windows.iter().flat_map(|window| &window.workloads);
         let mut counts: BTreeMap<&str, Vec<&Count>> = BTreeMap::new();
@@ -42,6 +53,7 @@ impl Scene {
             peers,
             workloads: workloads.collect(),
             none: Counts::new([], length),
+            fill_buffers: capacities.get(&FILL_BUFFERS).copied(),
         }
     }
 
@@ -56,11 +68,15 @@ impl Scene {
     /// Counts of a subject with those of its machine.
     pub fn sources(&self, name: Option<&str>) -> Sources<'_> {
         match name {
-            None => Sources::alone(&self.machine),
+            None => Sources {
+                fill_buffers: self.fill_buffers,
+                ..Sources::alone(&self.machine)
+            },
             Some(name) => Sources {
                 own: self.workloads.get(name).unwrap_or(&self.peers),
                 peers: &self.peers,
                 machine: &self.machine,
+                fill_buffers: self.fill_buffers,
             },
         }
     }
@@ -71,7 +87,7 @@ impl Scene {
         all.map(|(name, counts)| Sharer { name, counts }).collect()
     }
 
-    /// Who waits for whom.
+    /// Waits at the stages that workloads share.
     ///
     /// # Errors
     /// As [`waits`].

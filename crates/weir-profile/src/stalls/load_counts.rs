@@ -60,7 +60,7 @@ pub fn met_prefetch(sources: &Sources) -> Vec<(Target, f64)> {
 /// All loads that miss L1D, by the way they take.
 ///
 /// # Errors
-/// Neither lines nor loads were counted by supplier.
+/// Neither lines nor loads were counted by supplier, or there were none.
 pub fn load_classes(sources: &Sources, times: &Times) -> Result<Vec<LoadClass>, Refusal> {
     let met = met_prefetch(sources);
     let met_of = |target| {
@@ -120,9 +120,11 @@ pub fn load_classes(sources: &Sources, times: &Times) -> Result<Vec<LoadClass>, 
         }
     }
     classes.retain(|class| class.loads > 0.0 && class.cycles() > 0.0);
-    match (classes.is_empty(), first) {
-        (true, Some(why)) => Err(why),
-        _ => Ok(classes),
+    match classes.is_empty() {
+        true => Err(first.unwrap_or(Refusal::NoRequests {
+            what: "loads that miss L1D".into(),
+        })),
+        false => Ok(classes),
     }
 }
 

@@ -6,15 +6,18 @@ use super::core_model::{CoreModel, LoadClass, ModelRun, run};
 use super::draws::Draws;
 use super::ways::{Times, at_the_end, late_cycles};
 use super::{StallPlace, Stalled};
+use crate::figure::sources::Sources;
 use weir_core::window::role::Stage;
 
 /// Loads of a run that is fitted, and of the one that is read off.
 pub const LOADS: [usize; 2] = [1200, 3000];
 /// Runs of a fit: the dependence is known to 1 in 512.
 const STEPS: usize = 9;
-/// Instructions of the window, and fill buffers, of Golden Cove and later (Intel's optimization manual, 2.5).
+/// Instructions of the window of Golden Cove and later (Intel's optimization manual, 2.5).
 pub const WINDOW: f64 = 512.0;
-const BUFFERS: usize = 16;
+/// Fill buffers of the same, where the recording does not say how many there are; and as many as it may say.
+const BUFFERS: u32 = 16;
+const BUFFERS_MAX: u32 = 1024;
 /// Of the draws.
 pub const SEED: u64 = 1;
 
@@ -40,12 +43,18 @@ pub struct LoadFit {
     pub run: ModelRun,
 }
 
-/// Finds the dependence.
-pub fn fit(known: &LoadStalls, classes: &[LoadClass], window: f64) -> LoadFit {
+/// Fill buffers of a core.
+pub fn buffers(sources: &Sources) -> usize {
+    let said = sources.fill_buffers.unwrap_or(BUFFERS);
+    said.clamp(1, BUFFERS_MAX) as usize
+}
+
+/// Finds the dependence, in a core with such a window and so many fill buffers.
+pub fn fit(known: &LoadStalls, classes: &[LoadClass], window: f64, buffers: usize) -> LoadFit {
     let all: f64 = classes.iter().map(|class| class.loads).sum();
     let core = CoreModel {
         window,
-        buffers: BUFFERS,
+        buffers,
         instruction_cycles: known.working / known.instructions,
         gap: known.instructions / all,
     };

@@ -119,11 +119,11 @@ impl Measured {
                 what: "instructions".into(),
             });
         }
-        let ratio = (on_loads.value + on_stores.value) / clock.value;
         let role = Role::new(Stage::Core, AccessPath::Any, Target::Any, Quantity::Clock);
         if clock.value <= 0.0 {
             return Err(Refusal::ClockStood { clock: role });
         }
+        let ratio = (on_loads.value + on_stores.value) / clock.value;
         if ratio > 1.0 + quality::PARTS_SLACK {
             return Err(Refusal::PartAboveWhole {
                 part: "the sum of stalls on loads and stores".into(),
@@ -132,9 +132,7 @@ impl Measured {
             });
         }
         if ratio <= 0.0 {
-            return Err(Refusal::NoRequests {
-                what: "stalled cycles".into(),
-            });
+            return Err(Refusal::NoStalls);
         }
         Ok(Measured {
             on_loads,
@@ -174,8 +172,9 @@ pub fn stalls(sources: &Sources) -> Result<StallSplit, Refusal> {
     let (mut dependence, mut model_ratio) = (None, None);
     if known.stalled > 0.0 {
         let classes = load_counts::load_classes(sources, &times)?;
+        let buffers = loads::buffers(sources);
         let split = |window: f64| {
-            let fit = loads::fit(&known, &classes, window);
+            let fit = loads::fit(&known, &classes, window, buffers);
             (fit.parts(&known, &classes, &times), fit)
         };
         let (wide, fit) = split(WINDOW);

@@ -8,7 +8,12 @@ use proptest::prelude::*;
 
 /// A core of 2 GHz that follows a chain for a second: each load takes 200 cycles from DRAM or 700 from CXL memory.
 pub fn chain(dram: u64, cxl: u64) -> Counts {
-    let cycles = 200 * dram + 700 * cxl;
+    slowed_chain(dram, cxl, 0)
+}
+
+/// The same, where a load from CXL memory waits for so many cycles in the table of requests.
+pub fn slowed_chain(dram: u64, cxl: u64, wait: u64) -> Counts {
+    let cycles = 200 * dram + (700 + wait) * cxl;
     let loads = dram + cxl;
     let stalled = cycles - 5 * loads;
     counts(&[
@@ -25,7 +30,7 @@ pub fn chain(dram: u64, cxl: u64) -> Counts {
         ("tor.any.any.clock", 2_000_000_000),
         ("tor.drd.dram-own.occupancy", 140 * dram),
         ("tor.drd.dram-own.inserts", dram),
-        ("tor.drd.cxl-own.occupancy", 640 * cxl),
+        ("tor.drd.cxl-own.occupancy", (640 + wait) * cxl),
         ("tor.drd.cxl-own.inserts", cxl),
     ])
 }
@@ -48,34 +53,68 @@ fn a_chain_is_split_by_the_time_of_its_loads() {
     assert!((on_mesh - 90.0 / 890.0).abs() < 0.03, "{on_mesh}");
 }
 
-/// As many loads from each, and a core that needs none of them for the next: DRAM is in the shadow of CXL memory.
+/// A core that stalls and has nothing to wait for is a contradiction, and no panic.
 #[test]
-fn what_overlaps_waits_for_the_slowest() {
-    let mut all = vec![];
-    let cycles = 100_000_000;
-    all.extend([
-        ("core.any.any.clock", cycles),
-        ("core.any.any.time-ns", cycles / 2),
+fn stalls_without_loads_are_refused() {
+    let counted = counts(&[
+        ("core.any.any.clock", 2_000_000_000),
+        ("core.any.any.time-ns", 1_000_000_000),
+        ("core.any.any.instructions", 500_000_000),
+        ("l1d.drd.miss.stalls", 1_000_000_000),
+        ("sb.any.any.stalls", 0),
+        ("sq.drd.own.lines", 0),
+        ("sq.drd.snc.lines", 0),
+        ("sq.drd.dram-own.lines", 0),
+        ("sq.drd.cxl-own.lines", 0),
+        ("tor.any.any.clock", 2_000_000_000),
+        ("tor.drd.dram-own.occupancy", 140_000_000),
+        ("tor.drd.dram-own.inserts", 1_000_000),
+        ("tor.drd.cxl-own.occupancy", 640_000_000),
+        ("tor.drd.cxl-own.inserts", 1_000_000),
     ]);
-    all.extend([
+    let why = stalls(&Sources::alone(&counted)).unwrap_err().to_string();
+    assert!(why.contains("loads that miss L1D"), "{why}");
+}
+
+/// The recording says how many fill buffers a core has. With one, loads follow each other, and none is in the shadow
+/// of a slower one.
+#[test]
+fn loads_overlap_in_as_many_fill_buffers_as_there_are() {
+    let counted = overlapping();
+    let cxl_share = |fill_buffers| {
+        let sources = Sources {
+            fill_buffers,
+            ..Sources::alone(&counted)
+        };
+        stalls(&sources).unwrap().cxl_share.value
+    };
+    let one = cxl_share(Some(1));
+    assert!(one < cxl_share(None) - 0.05, "{one}");
+    assert_eq!(cxl_share(Some(0)), one, "no core is without one");
+}
+
+/// As many loads from each, and a core that needs none of them for the next.
+fn overlapping() -> Counts {
+    counts(&[
+        ("core.any.any.clock", 100_000_000),
+        ("core.any.any.time-ns", 50_000_000),
         ("core.any.any.instructions", 50_000_000),
         ("sb.any.any.stalls", 0),
-    ]);
-    all.extend([("l1d.drd.miss.stalls", 70_000_000)]);
-    all.extend([
+        ("l1d.drd.miss.stalls", 70_000_000),
         ("sq.drd.dram-own.lines", 500_000),
         ("sq.drd.cxl-own.lines", 500_000),
-    ]);
-    all.extend([("tor.any.any.clock", 2_000_000_000)]);
-    all.extend([
+        ("tor.any.any.clock", 2_000_000_000),
         ("tor.drd.dram-own.occupancy", 100_000_000),
         ("tor.drd.dram-own.inserts", 500_000),
-    ]);
-    all.extend([
         ("tor.drd.cxl-own.occupancy", 300_000_000),
         ("tor.drd.cxl-own.inserts", 500_000),
-    ]);
-    let made = split(&counts(&all));
+    ])
+}
+
+/// DRAM is in the shadow of CXL memory.
+#[test]
+fn what_overlaps_waits_for_the_slowest() {
+    let made = split(&overlapping());
     assert!(
         made.cxl_share.value > 0.77,
         "by lines 0.5, by residence 0.75: {made:?}"

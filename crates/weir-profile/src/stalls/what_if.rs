@@ -4,7 +4,7 @@
 
 use super::core_model::{LoadClass, run};
 use super::draws::Draws;
-use super::loads::{LOADS, SEED, WINDOW, fit};
+use super::loads::{LOADS, SEED, WINDOW, buffers, fit};
 use super::stores::{hidden, stalled_behind, store_classes};
 use super::ways::{Behind, Times, is_cxl, times};
 use super::{Measured, load_counts};
@@ -45,7 +45,7 @@ pub fn speedup(sources: &Sources, otherwise: Otherwise) -> Answer {
     if known.stalled > 0.0 {
         let classes = load_counts::load_classes(sources, &now)?;
         let slower = with_times(&classes, &then);
-        let fitted = fit(&known, &classes, WINDOW);
+        let fitted = fit(&known, &classes, WINDOW, buffers(sources));
         let draws = Draws::new(&classes, LOADS[1], SEED);
         let other = run(&fitted.core, &slower, &draws, fitted.dependence);
         let is = fitted.run.stalled / fitted.run.cycles;
@@ -130,7 +130,7 @@ fn with_times(classes: &[LoadClass], then: &Times) -> Vec<LoadClass> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::chain;
+    use super::super::tests::{chain, slowed_chain};
     use super::*;
 
     #[test]
@@ -147,16 +147,25 @@ mod tests {
 
     #[test]
     fn without_a_wait_nothing_changes_and_without_all_of_it_the_wait_goes() {
-        let now = chain(1000, 1_000_000);
-        let sources = Sources::alone(&now);
-        let same = speedup(&sources, Otherwise::Idle(&sources)).unwrap();
+        let quiet = chain(1000, 1_000_000);
+        let idle = Sources::alone(&quiet);
+        let same = speedup(&idle, Otherwise::Idle(&idle)).unwrap();
         assert!((same.value - 1.0).abs() < 1e-6, "{same:?}");
+        // A chain of which each load takes 400 cycles more, all of them in the table of requests.
+        let now = slowed_chain(1000, 1_000_000, 400);
+        let sources = Sources::alone(&now);
         let without = |cxl| Otherwise::Without {
-            idle: &sources,
+            idle: &idle,
             cxl,
             dram: 1.0,
         };
-        let none = speedup(&sources, without(1.0)).unwrap();
+        let half = speedup(&sources, without(0.5)).unwrap();
+        assert!((half.value - 1100.0 / 900.0).abs() < 0.05, "{half:?}");
+        for whole in [without(1.0), Otherwise::Idle(&idle)] {
+            let all = speedup(&sources, whole).unwrap();
+            assert!((all.value - 1100.0 / 700.0).abs() < 0.05, "{all:?}");
+        }
+        let none = speedup(&sources, without(0.0)).unwrap();
         assert!((none.value - 1.0).abs() < 1e-6, "{none:?}");
     }
 }

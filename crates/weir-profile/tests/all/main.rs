@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
 mod emerald_rapids;
+mod hostile;
 mod import;
 mod table7;

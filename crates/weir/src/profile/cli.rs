@@ -79,6 +79,18 @@ pub struct ReportArgs {
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
 
+    /// What it shows.
+    #[command(flatten)]
+    pub shown: ShownArgs,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a report shows.
+#[derive(Debug, Args)]
+pub struct ShownArgs {
     /// Each window too, beside all of them together
     #[arg(long)]
     pub each: bool,
@@ -86,10 +98,6 @@ pub struct ReportArgs {
     /// Which figures
     #[arg(long, value_enum, default_value = "weir")]
     pub method: MethodName,
-
-    /// Print everything as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Which figures a report has.
@@ -183,13 +191,9 @@ pub struct ProfileSimArgs {
     #[arg(long, value_name = "FILE")]
     pub idle_out: Option<PathBuf>,
 
-    /// Each window too, beside all of them together
-    #[arg(long)]
-    pub each: bool,
-
-    /// Which figures
-    #[arg(long, value_enum, default_value = "weir")]
-    pub method: MethodName,
+    /// What it shows.
+    #[command(flatten)]
+    pub shown: ShownArgs,
 
     /// Print each report as a line of JSON, with its scenario and seed
     #[arg(long)]

@@ -149,8 +149,8 @@ fn show(args: &ReportArgs) -> Result<Exit> {
     let options = report::Options {
         idle: idle.as_ref(),
         workload: args.workload.as_deref(),
-        each: args.each,
-        pathfinder: args.method == MethodName::Pathfinder,
+        each: args.shown.each,
+        pathfinder: args.shown.method == MethodName::Pathfinder,
     };
     let made = report::report(&file, &options);
     if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use weir::eval::profile_sim::TruthDocument;
 
@@ -110,18 +111,13 @@ fn table_ns(
 #[test]
 fn each_case_is_reported_as_it_was() {
     let desk = Desk::new();
-    let cases = [
-        "1-paths",
-        "2-stalls",
-        "3-local-beside-cxl",
-        "4-cxl-beside-cxl",
-        "5-partition",
-        "6-locality",
-        "6-locality-ways",
-        "7-tiering",
-        "8-reverse",
-    ];
-    for case in cases {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/profile");
+    let files = std::fs::read_dir(folder).unwrap();
+    let mut cases: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    cases.sort();
+    assert!(cases.len() >= 9, "{cases:?}");
+    for case in &cases {
+        let case = case.file_stem().unwrap().to_str().unwrap();
         let (report, truth) = desk.run(case);
         assert_eq!(report["windows"], truth.windows.len(), "{case}");
         let mut compared = 0;

@@ -152,8 +152,8 @@ fn report_seed(
     let options = report::Options {
         idle: Some(idle),
         workload: None,
-        each: args.each,
-        pathfinder: args.method == MethodName::Pathfinder,
+        each: args.shown.each,
+        pathfinder: args.shown.method == MethodName::Pathfinder,
     };
     let report = report::report(file, &options);
     if args.json {

@@ -135,6 +135,10 @@ mod tests {
             .collect();
         assert_eq!(files, cases().into_iter().map(str::to_owned).collect());
         for name in cases() {
+            assert!(
+                crate::profile::cli::PROFILE_SIM_HELP.contains(name),
+                "{name}"
+            );
             let scenario = ServerRuns::named(name).unwrap().scenario(1).unwrap();
             assert_eq!(scenario.name, name);
         }
