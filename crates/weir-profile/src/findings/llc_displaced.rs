@@ -34,10 +34,10 @@ fn check(view: View) -> Judged {
         return Ok(None);
     };
     let (before, lines_before) = from_cache(view.idle.ok_or(Refusal::NotCalibrated)?)
-        .map_err(|_| earlier_without("lines"))?;
+        .map_err(|_| earlier_without("lines of the workload"))?;
     let (now, lines_now) = from_cache(view.counts)?;
     if lines_before < SAME_WORK_MIN * lines_now {
-        return Err(earlier_without("usual load"));
+        return Err(earlier_without("lines of the workload at its usual load"));
     }
     let behind = share(split, |role| {
         matches!(role.stage, Stage::Imc | Stage::Port | Stage::Device)
@@ -72,7 +72,7 @@ fn check(view: View) -> Judged {
 
 fn earlier_without(what: &str) -> Refusal {
     Refusal::NotCounted {
-        what: format!("the workload's {what} in the recording given with --idle"),
+        what: format!("{what}, in the recording given with --idle,"),
     }
 }
 

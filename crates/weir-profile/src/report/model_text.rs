@@ -2,7 +2,7 @@
 //! What comes of the model of stalls, and the waits of workloads for each other, as text.
 
 use super::WhatIf;
-use super::text::{answer, line, said};
+use super::text::{LABEL, answer, line, said};
 use crate::culprit::Waits;
 use crate::quality::Refusal;
 use crate::stalls::StallSplit;
@@ -27,7 +27,10 @@ pub fn stalls(out: &mut String, stalls: &Result<StallSplit, Refusal>) {
     let error = split.cxl_error * 100.0;
     line(
         out,
-        &format!("  {:40}{share} ± {error:.0} points", "part of CXL memory"),
+        &format!(
+            "  {:LABEL$} {share} ± {error:.0} points",
+            "part of CXL memory"
+        ),
     );
     for part in split.parts.iter().take(PARTS_SHOWN) {
         let (percent, error) = (part.share * 100.0, part.error * 100.0);
@@ -35,7 +38,7 @@ pub fn stalls(out: &mut String, stalls: &Result<StallSplit, Refusal>) {
         line(
             out,
             &format!(
-                "  {label:40}{percent:.1} % ± {error:.0}  {:.3e} cycles  [modelled]",
+                "  {label:LABEL$} {percent:.1} % ± {error:.0}  {:.3e} cycles  [modelled]",
                 part.cycles
             ),
         );
@@ -56,7 +59,7 @@ pub fn stalls(out: &mut String, stalls: &Result<StallSplit, Refusal>) {
         line(
             out,
             &format!(
-                "  {:40}{dependence:.2}  [modelled]{fit}",
+                "  {:LABEL$} {dependence:.2}  [modelled]{fit}",
                 "loads that need the load before"
             ),
         );
@@ -72,7 +75,7 @@ pub fn what_if(out: &mut String, all: &[WhatIf]) {
     for one in all {
         line(
             out,
-            &format!("  {:40}{}", one.otherwise, said(&one.speedup)),
+            &format!("  {:LABEL$} {}", one.otherwise, said(&one.speedup)),
         );
     }
 }
@@ -97,7 +100,11 @@ pub fn waits(out: &mut String, waits: &Result<Waits, Refusal>) {
         answer(out, "  requests that wait", &Ok(stage.waiting.clone()));
         for row in &stage.rows {
             let waiting = Ok(row.waiting_ns.clone());
-            answer(out, &format!("  {} waits", row.workload), &waiting);
+            answer(
+                out,
+                &format!("  {}: its requests wait, in all", row.workload),
+                &waiting,
+            );
         }
         let served = stage.behind.iter().take(BEHIND_SHOWN);
         let served: Vec<String> = served

@@ -11,7 +11,7 @@ use crate::stages::{StageFigures, Stages};
 use std::fmt::Write as _;
 
 /// Columns of what is before a figure.
-const LABEL: usize = 40;
+pub(super) const LABEL: usize = 39;
 
 /// The report as text.
 pub fn text(report: &Report) -> String {
@@ -118,7 +118,7 @@ fn paths(out: &mut String, map: &PathMap) {
         line(
             &mut shown,
             &format!(
-                "  {:LABEL$}{}",
+                "  {:LABEL$} {}",
                 "path of most lines behind L2",
                 hot.0.word()
             ),
@@ -135,7 +135,7 @@ fn rows(out: &mut String, title: &str, rows: &[PathRow]) {
     for row in rows {
         for cell in &row.cells {
             let label = format!("{} · {}", row.path.0.word(), cell.place);
-            let mut text = format!("  {label:LABEL$}{}", said(&cell.count));
+            let mut text = format!("  {label:LABEL$} {}", said(&cell.count));
             if let (Ok(_), Ok(share)) = (&cell.count, &cell.share) {
                 let _ = write!(text, "  {:.2} %", share.value * 100.0);
             }
@@ -287,7 +287,7 @@ fn findings(out: &mut String, report: &Report) {
                 );
                 for evidence in &finding.evidence {
                     let of = format!("    {}", evidence.of);
-                    line(out, &format!("{of:60}{}", said(&evidence.figure)));
+                    line(out, &format!("{of:59} {}", said(&evidence.figure)));
                 }
             }
         }
@@ -297,7 +297,7 @@ fn findings(out: &mut String, report: &Report) {
 /// A figure with its label. One that was not counted is left out; a refusal is not.
 pub(super) fn answer(out: &mut String, label: &str, answer: &Answer) {
     if !is_not_recorded(answer) {
-        line(out, &format!("  {label:LABEL$}{}", said(answer)));
+        line(out, &format!("  {label:LABEL$} {}", said(answer)));
     }
 }
 
