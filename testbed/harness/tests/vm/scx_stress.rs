@@ -8,8 +8,8 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, load_weir,
-    machine_with_a_device, mount_group, signal_named, signal_weir, start_reader, state, until,
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, kill_named, load_weir,
+    machine_with_a_device, mount_group, signal_weir, start_reader, state, until,
 };
 use anyhow::{Context, Result, bail, ensure};
 use weir_scenario::testbed::TestbedMachine;
@@ -199,7 +199,7 @@ fn many_tasks(
         "only {still} are left"
     );
     stop(vm, pid)?;
-    vm.run(&signal_named("KILL", "stress-ng*|threads"))?;
+    vm.run(&kill_named("stress-ng*|threads"))?;
     until(vm, &format!("[ {count} -lt 20 ]"))
 }
 
@@ -219,7 +219,7 @@ fn cpus_come_and_go(vm: &Vm, backend: &str, stress: Stress) -> Result<()> {
              echo 1 > /sys/devices/system/cpu/cpu1/online; sleep 0.3"
         ))?;
     }
-    vm.run(&signal_named("KILL", "stress-ng*"))?;
+    vm.run(&kill_named("stress-ng*"))?;
     stop(vm, pid)
 }
 
@@ -280,7 +280,7 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, report: &mut dyn FnMut(Stri
         ratio < 0.1,
         "virtual time ran away with the late task: {ratio}"
     );
-    vm.run(&signal_named("KILL", "stress-ng*"))?;
+    vm.run(&kill_named("stress-ng*"))?;
     vm.run(&set_weights(100))?;
     stop(vm, pid)
 }
@@ -312,7 +312,7 @@ fn put(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Res
     let tidy = format!(
         "{}; echo 1 > /sys/devices/system/cpu/cpu1/online; {}
          until [ $(wc -l < {SLICE}/a.service/cgroup.threads) -lt 20 ]; do sleep 1; done",
-        signal_named("KILL", "stress-ng*|threads"),
+        kill_named("stress-ng*|threads"),
         set_weights(100)
     );
     common::ask_about_scheduler(q, vm, &tidy, name, question);

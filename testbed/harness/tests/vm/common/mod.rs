@@ -19,7 +19,7 @@ mod scheduler;
 pub use lines::{lines_more, newest, next_line, snapshots};
 pub use scheduler::{
     SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held,
-    is_held_beside_ordinary_tasks, say_why, signal_named, state,
+    is_held_beside_ordinary_tasks, kill_named, say_why, signal_named, state,
 };
 
 use anyhow::{Context, Result, ensure};

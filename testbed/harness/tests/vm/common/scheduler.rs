@@ -99,3 +99,17 @@ pub fn signal_named(signal: &str, name: &str) -> String {
          done 2> /dev/null; true"
     )
 }
+
+/// A command that ends all processes with such a name. One that was made while the others got their signal is
+/// found by the next look; it ends when a look finds none.
+pub fn kill_named(name: &str) -> String {
+    format!(
+        "found=1; while [ $found -gt 0 ]; do found=0
+             for p in /proc/[0-9]*; do
+                 read name < $p/comm && case $name in {name}) ;; *) continue;; esac
+                 read pid comm state rest < $p/stat && [ $state != Z ] || continue
+                 found=$((found + 1)); kill -KILL ${{p##*/}}
+             done 2> /dev/null
+         done; true"
+    )
+}
