@@ -243,7 +243,7 @@ fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<ComparedRun>
     Ok(ComparedRun {
         seed,
         file: recording.file,
-        idle: record_idle(&scenario.machine, seed)?,
+        idle: record_idle(&scenario, seed)?,
         truth: recording.truth,
     })
 }

@@ -18,6 +18,8 @@ pub enum WhatIf {
     IdleDevice,
     /// A workload never starts.
     Without(String),
+    /// All others never start.
+    Alone(String),
 }
 
 /// How far a workload has come.
@@ -68,6 +70,14 @@ impl WhatIf {
             WhatIf::Without(name) => {
                 let number = workloads.number(name)?;
                 workloads.workload[number].start_us = NEVER_US;
+            }
+            WhatIf::Alone(name) => {
+                let number = workloads.number(name)?;
+                for (other, workload) in workloads.workload.iter_mut().enumerate() {
+                    if other != number {
+                        workload.start_us = NEVER_US;
+                    }
+                }
             }
         }
         Ok((machine, workloads))

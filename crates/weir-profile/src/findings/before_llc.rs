@@ -5,6 +5,7 @@
 //! that cache. Its insight 2: CXL requests of a neighbour hold the table.
 
 use super::{Certainty, Evidence, Finding, Rule, RuleOutcome, View};
+use crate::counts::Counts;
 use crate::figure::{Answer, Unit};
 use crate::quality::Refusal;
 use crate::stages::residence_cycles;
@@ -15,12 +16,15 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 const L2_MISS_MIN: f64 = 2.0;
 /// How many times as long requests that miss the last-level cache may take.
 const L3_MISS_MAX: f64 = 1.25;
+/// Part of the requests, below which a difference is noise.
+const HITS_MIN: f64 = 0.01;
 
 pub(super) const RULE: Rule = Rule {
     name: "before_llc",
     looks_for: "waiting between L2 and the last-level cache",
     condition: "demand reads that miss L2 stay twice as long at the core as in the recording given with --idle, \
-                and those that miss the last-level cache at most 1.25 times as long",
+                and those that miss the last-level cache at most 1.25 times as long; those that hit it twice as long \
+                too, where more miss it than before",
     refuted_by: "the residence in the table of requests, by path and target: if that of the workload's own \
                  requests rose as much, they wait behind the cache",
     next_move: "find the neighbour with many lines from CXL memory or DMA (`weir top`), and limit or move it",
@@ -49,7 +53,7 @@ fn check(view: View) -> RuleOutcome {
             };
         }
     };
-    if all.value < L2_MISS_MIN || missed.value > L3_MISS_MAX {
+    if all.value < L2_MISS_MIN || missed.value > L3_MISS_MAX || is_other_mix(view.counts, idle) {
         return RuleOutcome::NotFound;
     }
     let table = queue(Stage::Tor, AccessPath::Any, Target::Miss);
@@ -92,6 +96,26 @@ fn check(view: View) -> RuleOutcome {
     })
 }
 
+/// Whether requests take longer only because more of them miss the last-level cache: those that hit it do not wait
+/// twice as long. Not, where the counts do not tell hits from misses.
+fn is_other_mix(now: &Counts, before: &Counts) -> bool {
+    match (hit_cycles(now), hit_cycles(before)) {
+        (Some(now), Some(before)) => now < L2_MISS_MIN * before,
+        _ => false,
+    }
+}
+
+/// Residence of demand reads that miss L2 and hit the last-level cache.
+fn hit_cycles(counts: &Counts) -> Option<f64> {
+    let less = |quantity| {
+        let of = |target| Role::new(Stage::SuperQueue, AccessPath::Drd, target, quantity);
+        let (all, missed) = counts.pair(of(Target::Any), of(Target::Miss)).ok()?;
+        let hits = all.value - missed.value;
+        (hits > HITS_MIN * all.value).then_some(hits)
+    };
+    Some(less(Quantity::Occupancy)? / less(Quantity::Inserts)?)
+}
+
 fn times(now: Answer, before: Answer) -> Answer {
     let (now, before) = (now?, before?);
     if before.value <= 0.0 {
@@ -105,7 +129,6 @@ fn times(now: Answer, before: Answer) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counts::Counts;
     use crate::counts::tests::counts;
 
     /// Table IV as printed: 15.2, 0.14, 1.01, 4090 and 155 times. It has ratios only; the quiet run is made up.
@@ -127,6 +150,24 @@ mod tests {
             ("tor.any.miss.inserts", 1_550_000),
         ]);
         [quiet, beside]
+    }
+
+    #[test]
+    fn more_misses_of_the_cache_are_no_waiting_before_it() {
+        let mixed = |hits: u64, each: u64, missed: u64| {
+            counts(&[
+                ("sq.drd.any.occupancy", hits * each + missed * 400),
+                ("sq.drd.any.inserts", hits + missed),
+                ("sq.drd.miss.occupancy", missed * 400),
+                ("sq.drd.miss.inserts", missed),
+            ])
+        };
+        let quiet = mixed(9_000, 50, 1_000);
+        let said = |now: &Counts| check(View::plain(now, Some(&quiet)));
+        let displaced = mixed(1_000, 50, 9_000);
+        assert!(matches!(said(&displaced), RuleOutcome::NotFound));
+        let waits = mixed(9_000, 300, 1_000);
+        assert!(matches!(said(&waits), RuleOutcome::Found(_)));
     }
 
     #[test]

@@ -13,13 +13,13 @@ const LATE_MIN: f64 = 0.85;
 /// Part of the stalls that is for prefetches.
 const SHARE_MIN: f64 = 0.5;
 /// Loads under way at once: more fill the core's buffers, and then it is not prefetch that is too short.
-const AT_ONCE_MAX: f64 = 4.0;
+const AT_ONCE_MAX: f64 = 4.7;
 
 pub(super) const RULE: Rule = Rule {
     name: "prefetch_late",
     looks_for: "prefetch that comes late",
     condition: "30 % of the time or more is stalled, half of that or more on lines that a prefetch has under way; 85 % or more of \
-                the prefetched lines that loads ask for are still under way then; at most 4 loads wait at once",
+                the prefetched lines that loads ask for are still under way then; at most 4.7 loads wait at once",
     refuted_by: "a device or DRAM that takes longer than on the idle machine, or full fill buffers: then more distance does not \
                  help",
     next_move: "prefetch further ahead (software prefetch, a longer distance), or move the stream to DRAM",

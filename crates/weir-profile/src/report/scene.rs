@@ -19,7 +19,7 @@ const FILL_BUFFERS: Role = Role {
     quantity: Quantity::Occupancy,
 };
 
-/// Counts of some windows.
+/// Counts of some windows. The rates of a workload are those of the windows in which it was counted.
 #[derive(Debug)]
 pub struct Scene {
     machine: Counts,
@@ -34,10 +34,13 @@ impl Scene {
     pub fn new(windows: &[Window], capacities: &Capacities) -> Scene {
         let length = total_length(windows);
         let all = windows.iter().flat_map(|window| &window.workloads);
-        let mut counts: BTreeMap<&str, Vec<&Count>> = BTreeMap::new();
-        for workload in all.clone() {
-            let of_it = counts.entry(workload.id.as_str()).or_default();
-            of_it.extend(&workload.counts);
+        let mut counts: BTreeMap<&str, (Vec<&Count>, Vec<&Window>)> = BTreeMap::new();
+        for window in windows {
+            for workload in &window.workloads {
+                let (of_it, there) = counts.entry(workload.id.as_str()).or_default();
+                of_it.extend(&workload.counts);
+                there.push(window);
+            }
         }
         let machine = Counts::new(windows.iter().flat_map(|window| &window.machine), length);
         // Of a recording without workloads, all cores stand for them.
@@ -45,9 +48,9 @@ impl Scene {
             true => machine.clone(),
             false => Counts::new(all.flat_map(|workload| &workload.counts), length),
         };
-        let workloads = counts
-            .into_iter()
-            .map(|(name, counts)| (name.to_owned(), Counts::new(counts, length)));
+        let workloads = counts.into_iter().map(|(name, (counts, there))| {
+            (name.to_owned(), Counts::new(counts, total_length(there)))
+        });
         Scene {
             machine,
             peers,
@@ -101,8 +104,8 @@ impl Scene {
 }
 
 /// Nothing where one of them has no length.
-pub fn total_length(windows: &[Window]) -> Option<Nanos> {
-    let lengths: Option<Vec<Nanos>> = windows.iter().map(Window::length).collect();
+pub fn total_length<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Option<Nanos> {
+    let lengths: Option<Vec<Nanos>> = windows.into_iter().map(Window::length).collect();
     let all = lengths?
         .iter()
         .fold(0u64, |sum, length| sum.saturating_add(length.0));

@@ -304,6 +304,11 @@ fn neighbours_get_what_limits_leave() -> Result<()> {
         free.neighbours_cpus
     );
     ensure!(
+        full.mib_per_sec < 9.0,
+        "full mode: the readers moved {:.1} MiB/s, {SET_POINT} is the set-point",
+        full.mib_per_sec
+    );
+    ensure!(
         full.idle_cpus < 0.1,
         "full mode: {:.2} CPUs were idle",
         full.idle_cpus

@@ -305,6 +305,17 @@ impl Machine {
         Ok(machine)
     }
 
+    /// The machine without what is wrong with its devices: as it was when it was calibrated.
+    #[must_use]
+    pub fn without_faults(&self) -> Machine {
+        let mut machine = self.clone();
+        for device in &mut machine.device {
+            device.slower_by_ns = 0.0;
+            device.resend_part = 0.0;
+        }
+        machine
+    }
+
     /// Checks all ranges, and that the idle latencies leave room for the way they contain.
     ///
     /// # Errors

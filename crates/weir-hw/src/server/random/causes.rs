@@ -278,7 +278,8 @@ impl Sketch {
                 only.pattern = Pattern::Random;
                 only.run_lines = 4;
                 only.chains = 0;
-                only.gap = strength.of([120, 40, 8]);
+                // Closer loads fill the super queue, and the core prefetches nothing.
+                only.gap = strength.of([160, 80, 40]);
             }
             Cause::RemoteSocket => {
                 data.cxl_part = 0.0;

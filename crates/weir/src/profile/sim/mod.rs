@@ -8,11 +8,13 @@
 //!
 //! weir-hw knows no roles, and weir-profile no server: the truth meets the figures only in weir-eval.
 
+mod idle_recording;
 mod role_sources;
 mod scenarios;
 mod truth_file;
 mod windows;
 
+pub use idle_recording::record_idle;
 pub use scenarios::{ServerRuns, described};
 pub use truth_file::{SpeedupTruth, TruthDocument, speedups};
 
@@ -24,15 +26,10 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_core::Role;
-use weir_core::window::role::{AccessPath, Stage, Target};
-use weir_hw::server::random::idle_scenario;
-use weir_hw::server::{Machine, Scenario};
+use weir_hw::server::Scenario;
 use weir_profile::WindowFile;
 use weir_profile::report::{self, Report};
 
-/// Length of the window in which the idle machine is measured, µs: it does little in a short one.
-const IDLE_WINDOW_US: f64 = 12_000.0;
 /// Word in the name of a file that stands for the seed.
 const SEED_WORD: &str = "{seed}";
 
@@ -68,26 +65,6 @@ pub fn record_server(scenario: &Scenario, seed: u64) -> Result<ServerRecording> 
     })
 }
 
-/// Counts of the machine with next to no load, which waits are compared with. Its workload is not one of the
-/// scenario's and is left out; so are write-backs to memory, which come with the read that puts them out and wait
-/// for it on an idle machine too.
-///
-/// # Errors
-/// A figure of the machine is out of range.
-pub fn record_idle(machine: &Machine, seed: u64) -> Result<WindowFile> {
-    let mut idle = described(idle_scenario(machine))?;
-    idle.run.window_us = IDLE_WINDOW_US;
-    let mut file = record_server(&idle, seed)?.file;
-    let is_write_back = |role: Role| {
-        role.stage == Stage::Tor && role.path == AccessPath::Wb && role.target != Target::Own
-    };
-    for window in &mut file.windows {
-        window.workloads.clear();
-        window.machine.retain(|count| !is_write_back(count.role));
-    }
-    Ok(file)
-}
-
 /// The report of a seed.
 #[derive(Serialize)]
 struct SeedReport<'a> {
@@ -121,7 +98,7 @@ pub fn simulate(args: &ProfileSimArgs) -> Result<Exit> {
         if args.what_if {
             recording.truth.what_if = speedups(&scenario, seed)?;
         }
-        let idle = record_idle(&scenario.machine, seed)?;
+        let idle = record_idle(&scenario, seed)?;
         if let (Some(file), Some(path)) = (&mut truth, &args.truth) {
             let line = serde_json::to_string(&recording.truth)? + "\n";
             let written = file.write_all(line.as_bytes());
