@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The same seed under another condition: the truth that a what-if estimate is compared with.
 
-use crate::server::machine::workload::PageHome;
+use crate::server::machine::workload::{PageHome, Workload};
 use crate::server::machine::{DescriptionError, Machine, Workloads};
 use crate::server::{Scenario, Server};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,11 @@ pub struct Progress {
 /// Later than any run ends, microseconds.
 const NEVER_US: f64 = 1e9;
 
+fn never_starts(workload: &mut Workload) {
+    workload.start_us = NEVER_US;
+    workload.end_us = None;
+}
+
 impl WhatIf {
     /// Machine and workloads under this condition.
     ///
@@ -69,13 +74,13 @@ impl WhatIf {
             }
             WhatIf::Without(name) => {
                 let number = workloads.number(name)?;
-                workloads.workload[number].start_us = NEVER_US;
+                never_starts(&mut workloads.workload[number]);
             }
             WhatIf::Alone(name) => {
                 let number = workloads.number(name)?;
                 for (other, workload) in workloads.workload.iter_mut().enumerate() {
                     if other != number {
-                        workload.start_us = NEVER_US;
+                        never_starts(workload);
                     }
                 }
             }

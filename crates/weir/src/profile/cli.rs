@@ -187,7 +187,8 @@ pub struct ProfileSimArgs {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 
-    /// Write that of the idle machine, for `weir profile report --idle`, likewise
+    /// Write what it is compared with, for `weir profile report --idle`, likewise: the machine idle and without faults,
+    /// then each workload alone on it
     #[arg(long, value_name = "FILE")]
     pub idle_out: Option<PathBuf>,
 

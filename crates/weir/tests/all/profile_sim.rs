@@ -155,6 +155,27 @@ fn each_case_is_reported_as_it_was() {
 }
 
 #[test]
+fn what_is_compared_with_has_no_faults_and_each_workload_alone() {
+    let desk = Desk::new();
+    let found = |scenario: &str| {
+        let made = desk.weir(&["sim", scenario, "--json"]);
+        let line: Value = serde_json::from_slice(&made.stdout).unwrap();
+        let rules = line["report"]["rules"].as_array().unwrap();
+        let found = rules.iter().filter(|rule| rule["outcome"] == "found");
+        let found = found.map(|rule| {
+            let word = |key: &str| rule[key].as_str().unwrap().to_owned();
+            (word("rule"), word("subject"))
+        });
+        found.collect::<Vec<_>>()
+    };
+    let says = |all: &[(String, String)], rule: &str| all.iter().any(|(name, _)| name == rule);
+    assert!(says(&found("device-slow:medium"), "device_slow"));
+    let displaced = ("llc_displaced".to_owned(), "victim".to_owned());
+    assert!(found("6-locality").contains(&displaced));
+    assert!(!says(&found("6-locality-ways"), "llc_displaced"));
+}
+
+#[test]
 fn the_file_of_windows_gives_the_same_report() {
     let desk = Desk::new();
     let (out, idle) = (desk.path("run.windows"), desk.path("idle.windows"));

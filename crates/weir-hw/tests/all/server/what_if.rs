@@ -47,3 +47,21 @@ fn a_victim_is_faster_without_its_neighbours() {
         .expect_err("refused");
     assert!(error.to_string().contains("victim"), "{error}");
 }
+
+#[test]
+fn a_workload_alone_does_as_if_each_other_were_gone() {
+    let mut scenario = scenario(Cause::DeviceSaturated);
+    // One that would end would else end before it begins.
+    scenario.workloads.workload[1].end_us = Some(100.0);
+    let alone = WhatIf::Alone("victim".into());
+    let rows = alone.run(&scenario, 11).expect("a run");
+    for row in &rows {
+        assert_eq!(row.accesses > 0, row.workload == "victim", "{row:?}");
+    }
+    // The neighbours' requests hold other queues than the device's, too.
+    let ratio = speedup(&scenario, &alone) / speedup(&scenario, &WhatIf::IdleDevice);
+    assert!((0.98..1.3).contains(&ratio), "{ratio}");
+    let gone = WhatIf::Without(scenario.workloads.workload[1].name.clone());
+    assert!(gone.run(&scenario, 11).is_ok());
+    assert!(WhatIf::Alone("nothing".into()).run(&scenario, 1).is_err());
+}
