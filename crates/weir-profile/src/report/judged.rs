@@ -6,7 +6,6 @@ use crate::culprit::{Sharer, Waits};
 use crate::figure::printable;
 use crate::findings::{RULES, RuleOutcome, View};
 use crate::quality::Refusal;
-use crate::stages::Capacities;
 use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use serde::Serialize;
@@ -30,7 +29,7 @@ pub struct RuleReport {
     /// The first window in which it finds it alone, from 1, and in how many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found_in: Option<(usize, usize)>,
-    /// When that first window begins; nothing where the length of windows is not known.
+    /// How long after the first window of all that one begins; nothing where the length of windows is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since_ns: Option<Nanos>,
     /// What would refute it.
@@ -49,40 +48,36 @@ pub struct Span {
     waits: Result<Waits, Refusal>,
     first: usize,
     windows: usize,
+    /// When it begins, since the begin of the recording.
     from: Option<Nanos>,
 }
 
 impl Span {
-    /// Of these windows, of which the first has this place.
-    fn new(
-        windows: &[Window],
-        capacities: &Capacities,
-        first: usize,
-        idle: Option<&Scene>,
-    ) -> Span {
-        let scene = Scene::new(windows, capacities);
+    /// Of these windows of the file, of which the first has this place.
+    fn new(file: &WindowFile, windows: &[Window], first: usize, idle: Option<&Scene>) -> Span {
+        let scene = Scene::new(windows, &file.header.capacities);
         let begin = windows.first().filter(|window| window.length().is_some());
+        let origin = file.windows.first().map_or(Nanos(0), |window| window.from);
         Span {
             waits: scene.waits(idle),
             scene,
             first,
             windows: windows.len(),
-            from: begin.map(|window| window.from),
+            from: begin.map(|window| Nanos(window.from.0.saturating_sub(origin.0))),
         }
     }
 
     /// Of all windows.
     pub fn whole(file: &WindowFile, idle: Option<&Scene>) -> Span {
-        Span::new(&file.windows, &file.header.capacities, 0, idle)
+        Span::new(file, &file.windows, 0, idle)
     }
 
     /// Spans of all windows: each window, or as many together as give [`SPANS_MAX`] spans.
     pub fn all(file: &WindowFile, idle: Option<&Scene>) -> Vec<Span> {
         let length = windows_a_span(file.windows.len(), SPANS_MAX);
         let spans = file.windows.chunks(length).enumerate();
-        let span = |(place, chunk): (usize, &[Window])| {
-            Span::new(chunk, &file.header.capacities, place * length, idle)
-        };
+        let span =
+            |(place, chunk): (usize, &[Window])| Span::new(file, chunk, place * length, idle);
         spans.map(span).collect()
     }
 

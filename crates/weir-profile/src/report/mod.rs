@@ -12,7 +12,7 @@ mod scene;
 pub mod text;
 
 pub use headline::{because_of, since};
-pub use judged::RuleReport;
+pub use judged::{MACHINE, RuleReport};
 pub use named::NamedFigure;
 pub use places::CountedPlaces;
 
@@ -28,7 +28,7 @@ use crate::stalls::what_if::{Otherwise, speedup};
 use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use crate::{Answer, Refusal};
-use judged::{MACHINE, Span, judged};
+use judged::{Span, judged};
 use over_time::OverTime;
 use scene::{Scene, total_length};
 use serde::Serialize;

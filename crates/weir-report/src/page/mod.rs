@@ -45,7 +45,7 @@ table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bo
 .figures tr.first td{border-top:0}\
 .stack thead{display:none}.stack tr{display:block;padding:.5rem 0;border-top:1px solid var(--rule)}\
 .stack td,.stack th{display:flex;justify-content:space-between;gap:1rem;padding:.05rem 0}.stack td:empty{display:none}\
-.stack td::before,.stack th::before{content:attr(data-h);color:var(--muted);font-weight:400}.stack td.why{text-align:right}\
+.stack td::before,.stack th::before{content:attr(data-h);color:var(--muted);font-weight:400}.stack td.why{text-align:right}.stack tr td:not(.v){padding-left:0}\
 .stack td:first-child,.stack th:first-child{position:static;font-weight:600;justify-content:flex-start}.stack td:first-child::before,.stack th:first-child::before{content:none}}\
 .defs{position:absolute;width:0;height:0;margin:0}td,th,dd{unicode-bidi:isolate}\
 .answer{border-left:4px solid var(--text);padding:.1rem 0 .1rem 1rem;margin:1rem 0}.answer p:first-child{font-size:1.15rem;font-weight:600}\
@@ -54,7 +54,7 @@ table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bo
 dl{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.25rem 1.2rem;margin:.5rem 0;max-width:60rem}\
 dt{color:var(--muted)}dd{margin:0}details{margin:.6rem 0}summary{padding:.15rem 0}\
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:0 2rem}.beside>div{min-width:0}\
-tbody th.n{max-width:24rem;white-space:normal}td.s1{background:var(--s1)}td.s2{background:var(--s2)}td.s3{background:var(--s3)}td.s4{background:var(--s4)}\
+tbody th.n{min-width:7rem;max-width:24rem;white-space:normal}nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1.4rem;list-style:none;padding:0;margin:1rem 0}td.s1{background:var(--s1)}td.s2{background:var(--s2)}td.s3{background:var(--s3)}td.s4{background:var(--s4)}\
 :focus-visible{outline:2px solid var(--text);outline-offset:2px}\
 @media(max-width:44rem){dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 .5rem}.card{padding:.2rem .7rem .7rem}}\
 @media print{body{max-width:none;padding:0;font-size:11pt}.card,svg,tr{break-inside:avoid}h2,h3{break-after:avoid}.wide{overflow:visible}\

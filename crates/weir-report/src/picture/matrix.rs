@@ -7,10 +7,15 @@ use crate::picture::ink::{FULLEST, Ink};
 use crate::text::line;
 
 const LEFT: f32 = 250.0;
-const TOP: f32 = 176.0;
+/// Above the names of the columns.
+const HEAD: f32 = 72.0;
+/// Height of a character of a name that runs upwards, about.
+const CHARACTER: f32 = 7.2;
 const ROW: f32 = 30.0;
 const COLUMN_MAX: f32 = 110.0;
 const COLUMN_MIN: f32 = 62.0;
+/// Characters of a column's name.
+const NAME_CHARS: usize = 22;
 const WIDTH: f32 = 1200.0;
 const RIGHT: f32 = 130.0;
 
@@ -54,24 +59,26 @@ pub fn matrix(matrix: &Matrix) -> Picture {
     let axes = line(&matrix.axes, 130);
     let at = (24.0, 52.0);
     marks.push(words(Ink::Muted, at, Anchor::Start, 13.0, false, axes));
+    let longest = matrix.columns.iter().map(|name| name.chars().count());
+    let top = HEAD + CHARACTER * longest.max().unwrap_or(0).min(NAME_CHARS) as f32;
     for (place, name) in matrix.columns.iter().enumerate() {
         marks.push(Mark::Text {
             ink: Ink::Text,
-            at: (LEFT + column * (place as f32 + 0.5) + 4.0, TOP - 8.0),
+            at: (LEFT + column * (place as f32 + 0.5) + 4.0, top - 8.0),
             anchor: Anchor::Start,
             size: 12.0,
             bold: false,
             upwards: true,
-            text: line(name, 15),
+            text: line(name, NAME_CHARS),
         });
     }
     for (place, row) in matrix.rows.iter().enumerate() {
-        row_marks(&mut marks, row, TOP + ROW * place as f32, column);
+        row_marks(&mut marks, row, top + ROW * place as f32, column);
     }
     Picture {
         size: (
             WIDTH.max(LEFT + column * columns + RIGHT),
-            TOP + ROW * matrix.rows.len() as f32 + 16.0,
+            top + ROW * matrix.rows.len() as f32 + 16.0,
         ),
         label: title,
         marks,

@@ -200,21 +200,23 @@ fn layer_areas(
     flush(&mut upper, &mut lower);
 }
 
-/// Spans without a value are marked as such on the axis.
+/// How spans without a value are drawn.
+const GAP: Look = (Ink::Grid, Hatch::Falling);
+
+fn is_gap(stack: &TimeStack, place: usize) -> bool {
+    let lacks = |layer: &Layer| layer.values.get(place).is_some_and(Option::is_none);
+    stack.layers.iter().all(lacks)
+}
+
+/// Spans without a value are hatched from top to bottom.
 fn gaps(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &Frame) {
-    let is_gap = |place: usize| {
-        let all = |layer: &Layer| layer.values.get(place).is_some_and(Option::is_none);
-        stack.layers.iter().all(all)
-    };
+    let (ink, hatch) = GAP;
     for (place, (from, to)) in stack.x.spans.iter().enumerate() {
-        if is_gap(place) {
+        if is_gap(stack, place) {
             let (left, right) = (frame.x(*from), frame.x(*to));
             let (top, bottom) = (frame.y(1.0), frame.y(0.0));
-            marks.push(Mark::Area {
-                ink: Ink::Grid,
-                hatch: Hatch::Falling,
-                points: vec![(left, top), (right, top), (right, bottom), (left, bottom)],
-            });
+            let points = vec![(left, top), (right, top), (right, bottom), (left, bottom)];
+            marks.push(Mark::Area { ink, hatch, points });
         }
     }
 }
@@ -239,9 +241,16 @@ fn moments(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &Frame) {
 fn legend(marks: &mut Vec<Mark>, stack: &TimeStack) -> f32 {
     let x = WIDTH - RIGHT + 20.0;
     let mut y = TOP + 6.0;
-    for layer in stack.layers.iter().rev() {
-        marks.push(swatch(layer.look, (x, y - 9.0)));
-        let name = line(&layer.name, ENTRY_CHARS);
+    let layers = stack.layers.iter().rev();
+    let mut entries: Vec<(Look, &str)> = layers
+        .map(|layer| (layer.look, layer.name.as_str()))
+        .collect();
+    if (0..stack.x.spans.len()).any(|place| is_gap(stack, place)) {
+        entries.push((GAP, "not known: the table says why"));
+    }
+    for (look, name) in entries {
+        marks.push(swatch(look, (x, y - 9.0)));
+        let name = line(name, ENTRY_CHARS);
         marks.push(words(
             Ink::Text,
             (x + 26.0, y + 1.5),

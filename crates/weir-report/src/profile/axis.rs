@@ -11,7 +11,6 @@ const MOMENTS_MAX: usize = 4;
 
 /// Where spans lie: by time where all windows have a length and follow each other, else by their numbers.
 pub struct TimeScale {
-    origin: Nanos,
     ns_per_unit: f64,
     /// The axis.
     pub axis: SpanAxis,
@@ -38,7 +37,6 @@ impl TimeScale {
                 .iter()
                 .map(|span| number(span.first_window, span.windows));
             return TimeScale {
-                origin,
                 ns_per_unit: 0.0,
                 axis: SpanAxis {
                     name: format!(
@@ -54,7 +52,6 @@ impl TimeScale {
             .iter()
             .map(|span| (since(span.from) / ns_per_unit, since(span.to) / ns_per_unit));
         TimeScale {
-            origin,
             ns_per_unit,
             axis: SpanAxis {
                 name: format!("time since the first window, {unit} ({steps})"),
@@ -63,10 +60,9 @@ impl TimeScale {
         }
     }
 
-    /// A time of the recording on the axis; nothing where it shows no times.
-    pub fn place(&self, at: Nanos) -> Option<f64> {
-        let ns = at.0.checked_sub(self.origin.0)? as f64;
-        (self.ns_per_unit > 0.0).then_some(ns / self.ns_per_unit)
+    /// A time since the begin of the recording on the axis; nothing where it shows no times.
+    pub fn place(&self, since: Nanos) -> Option<f64> {
+        (self.ns_per_unit > 0.0).then_some(since.0 as f64 / self.ns_per_unit)
     }
 
     /// A span in words.

@@ -4,25 +4,20 @@
 use super::axis::TimeScale;
 use super::paths::MapKind;
 use super::single::{SPLIT_BY_A_MODEL, by_stalls, machine};
-use super::words::{amount, long, right, tail, value, words};
-use super::{Reported, findings, flows::Flows, load, paths, quality, server, stalls};
+use super::words::{right, tail, value, words};
+use super::{Reported, changes, findings, flows::Flows, load, paths, quality, server, stalls};
 use crate::Command;
-use crate::page::document::{Cell, CellKind, Document, Part, Section, Table};
+use crate::page::document::{Cell, Document, Part, Section, Table};
 use crate::picture::paint::Fonts;
 use crate::text::NONE;
-use std::collections::{BTreeMap, BTreeSet};
-use weir_core::Role;
-use weir_profile::diff::{DiffFigure, DiffRow, DiffSide, DiffVerdict, summary};
+use std::collections::BTreeSet;
+use weir_profile::diff::{DiffRow, summary};
 use weir_profile::findings::RuleOutcome;
 use weir_profile::report::over_time::StallsOverTime;
 use weir_profile::report::{Report, Subject};
 
 /// Subjects that are columns.
 const COLUMNS_MAX: usize = 8;
-/// Figures that are rows.
-const ROWS_MAX: usize = 40;
-/// Rows of the table of all changes.
-const CHANGES_MAX: usize = 300;
 /// Subjects whose stalls over time are shown.
 const STALLS_MAX: usize = 6;
 /// What the two sides are called in pictures and tables.
@@ -53,11 +48,11 @@ pub fn document(
         about: named.chain([SPLIT_BY_A_MODEL.into()]).collect(),
         answer: answer(sides, rows),
         sections: vec![
-            section("changes", "What changed", changes(rows)),
+            section("changes", "What changed", changes::parts(sides, rows)),
             section(
                 "findings",
                 "Findings of both",
-                vec![beside(sides, &findings::parts)],
+                vec![beside(sides, &findings::folded_parts)],
             ),
             section("subjects", "Both at a glance", vec![glance(sides)]),
             section("server", "The server", servers(sides)),
@@ -116,121 +111,6 @@ fn answer(sides: [&Reported; 2], rows: &[DiffRow]) -> Vec<String> {
     ]
 }
 
-fn is_changed(row: &DiffRow) -> bool {
-    !matches!(row.verdict, DiffVerdict::NotDistinguishable { .. })
-}
-
-/// How much a figure changed, for the order: what came or went is at the end.
-fn extent(row: &DiffRow) -> f64 {
-    match row.verdict {
-        DiffVerdict::Changed { ratio, .. } if ratio > 0.0 => ratio.ln().abs(),
-        _ => 0.0,
-    }
-}
-
-fn change_cell(row: Option<&&DiffRow>) -> Cell {
-    let text = match row.map(|row| &row.verdict) {
-        None => String::new(),
-        Some(DiffVerdict::Changed { ratio, interval }) => {
-            let [low, high] = interval.map(|end| format!("{end:.2}"));
-            format!("× {ratio:.2} ({low} to {high})")
-        }
-        Some(DiffVerdict::NotDistinguishable { .. }) => "=".into(),
-        Some(DiffVerdict::Appeared) => "came".into(),
-        Some(DiffVerdict::Vanished) => "went".into(),
-    };
-    Cell::new(text, CellKind::Number)
-}
-
-fn changes(rows: &[DiffRow]) -> Vec<Part> {
-    let mut per_subject: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows.iter().filter(|row| is_changed(row)) {
-        *per_subject.entry(&row.subject).or_default() += 1;
-    }
-    let mut subjects: Vec<(&str, usize)> = per_subject.into_iter().collect();
-    subjects.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    if subjects.is_empty() {
-        let text = "No figure differs by more than the scatter of the windows allows.";
-        return vec![Part::Words(text.into()), all_changes(rows)];
-    }
-    let left = subjects.len().saturating_sub(COLUMNS_MAX);
-    subjects.truncate(COLUMNS_MAX);
-    let mut figures: BTreeMap<(Role, DiffFigure), Vec<&DiffRow>> = BTreeMap::new();
-    for row in rows
-        .iter()
-        .filter(|row| subjects.iter().any(|(name, _)| *name == row.subject))
-    {
-        figures.entry((row.role, row.figure)).or_default().push(row);
-    }
-    let mut figures: Vec<Vec<&DiffRow>> = figures.into_values().collect();
-    figures.retain(|of| of.iter().any(|row| is_changed(row)));
-    let most = |of: &Vec<&DiffRow>| of.iter().map(|row| extent(row)).fold(0.0, f64::max);
-    figures.sort_by(|a, b| most(b).total_cmp(&most(a)));
-    let row = |of: &Vec<&DiffRow>| -> Vec<Cell> {
-        let name = of.first().map_or(String::new(), |row| row.name());
-        let cells = subjects
-            .iter()
-            .map(|(name, _)| change_cell(of.iter().find(|row| row.subject == *name)));
-        [words(name)].into_iter().chain(cells).collect()
-    };
-    let heads = subjects.iter().map(|(name, _)| tail(name, 40));
-    vec![
-        Part::Words(format!(
-            "B ÷ A, with an interval of 99 % from the scatter of the windows; = is not distinguishable. The {} figures \
-             that changed most, of {}; {left} more subjects changed too.",
-            figures.len().min(ROWS_MAX),
-            figures.len(),
-        )),
-        Part::Table(Table {
-            title: String::new(),
-            heads: ["figure".to_owned()].into_iter().chain(heads).collect(),
-            rows: figures.iter().take(ROWS_MAX).map(row).collect(),
-        }),
-        all_changes(rows),
-    ]
-}
-
-/// Means and scatter of both sides.
-fn all_changes(rows: &[DiffRow]) -> Part {
-    let side = |side: &Option<DiffSide>| match side {
-        None => right(NONE),
-        Some(side) => right(format!(
-            "{} ± {}",
-            amount(side.mean),
-            amount(side.deviation)
-        )),
-    };
-    let row = |row: &&DiffRow| -> Vec<Cell> {
-        vec![
-            words(format!("{}: {}", row.subject, row.name())),
-            side(&row.before),
-            side(&row.after),
-            long(row.verdict.said()),
-        ]
-    };
-    let changed: Vec<&DiffRow> = rows.iter().filter(|row| is_changed(row)).collect();
-    let mut parts = vec![Part::Table(Table {
-        title: String::new(),
-        heads: [
-            "figure",
-            "A, mean ± deviation",
-            "B, mean ± deviation",
-            "B ÷ A",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: changed.iter().take(CHANGES_MAX).map(row).collect(),
-    })];
-    let left = changed.len().saturating_sub(CHANGES_MAX);
-    if left > 0 {
-        parts.push(Part::Words(format!("{left} more are in diff.json.")));
-    }
-    Part::Details {
-        summary: format!("Both sides of the {} figures that changed", changed.len()),
-        parts,
-    }
-}
-
 /// Subjects of both sides, each with its place in A and in B, those that stall most first.
 fn pairs<'a>(sides: [&Reported<'a>; 2]) -> Vec<(&'a str, [Option<&'a Subject>; 2])> {
     let [before, after] = sides.map(|side| by_stalls(side.report));
@@ -274,13 +154,19 @@ fn glance(sides: [&Reported; 2]) -> Part {
     ];
     let all = pairs(sides);
     let shown = all.get(..COLUMNS_MAX.min(all.len())).unwrap_or_default();
-    let heads = shown
+    // A subject has a column for each side that it is in.
+    let columns = shown.iter().flat_map(|(name, pair)| {
+        let sides = LETTERS.iter().zip(pair);
+        sides.filter_map(|(letter, subject)| Some((*name, *letter, (*subject)?)))
+    });
+    let columns: Vec<(&str, &str, &Subject)> = columns.collect();
+    let heads = columns
         .iter()
-        .flat_map(|(name, _)| LETTERS.map(|letter| format!("{}, {letter}", tail(name, 24))));
+        .map(|(name, letter, _)| format!("{}, {letter}", tail(name, 24)));
     let row = |(name, of): &(&str, Shown)| -> Vec<Cell> {
-        let cells = shown.iter().flat_map(|(_, pair)| {
-            pair.map(|subject| right(subject.and_then(|one| of(one)).unwrap_or(NONE.into())))
-        });
+        let cells = columns
+            .iter()
+            .map(|(_, _, subject)| right(of(subject).unwrap_or(NONE.into())));
         [words(*name)].into_iter().chain(cells).collect()
     };
     Part::Table(Table {

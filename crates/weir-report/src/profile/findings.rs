@@ -8,7 +8,7 @@ use weir_profile::findings::{Evidence, Finding, RULES, RuleOutcome};
 use weir_profile::report::{Report, RuleReport, because_of, since};
 
 /// Subjects of a rule that are shown with their evidence; more are in a table without.
-const SUBJECTS_SHOWN: usize = 6;
+const SUBJECTS_SHOWN: usize = 3;
 /// Subjects in that table.
 const ROWS_MAX: usize = 60;
 /// Reasons of one rule that are shown.
@@ -19,33 +19,45 @@ type Found<'a> = (&'a RuleReport, &'a Finding);
 
 /// The section.
 pub fn section(report: &Report) -> Section {
+    let mut parts = parts(report);
+    let looked = looked_at(report);
+    let is_found = report.rules.iter().any(|rule| rule.found_in.is_some());
+    parts.push(match is_found {
+        true => folded(looked),
+        false => looked,
+    });
     Section {
         id: "findings".into(),
         title: "Findings".into(),
-        parts: parts(report),
+        parts,
     }
 }
 
-/// What is in it.
-pub fn parts(report: &Report) -> Vec<Part> {
+/// The findings with what was looked at behind a summary.
+pub fn folded_parts(report: &Report) -> Vec<Part> {
+    let mut parts = parts(report);
+    parts.push(folded(looked_at(report)));
+    parts
+}
+
+fn folded(looked: Part) -> Part {
+    Part::Details {
+        summary: "What was looked at, and what could not be".into(),
+        parts: vec![looked],
+    }
+}
+
+/// A card for each rule that found something.
+fn parts(report: &Report) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for found in by_rule(report) {
         parts.push(Part::Card(card(report, &found)));
     }
-    let looked = looked_at(report);
-    match parts.is_empty() {
-        true => {
-            parts.push(Part::Words(
-                "Nothing was found. That is no proof of health: the table says what was looked at, and what could \
-                 not be."
-                    .into(),
-            ));
-            parts.push(looked);
-        }
-        false => parts.push(Part::Details {
-            summary: "What was looked at, and what could not be".into(),
-            parts: vec![looked],
-        }),
+    if parts.is_empty() {
+        parts.push(Part::Words(
+            "Nothing was found. That is no proof of health: the table says what was looked at, and what could not be."
+                .into(),
+        ));
     }
     parts
 }
@@ -92,12 +104,16 @@ fn card(report: &Report, found: &[Found]) -> Vec<Part> {
     }
     let more = found.get(SUBJECTS_SHOWN..).unwrap_or_default();
     if !more.is_empty() {
-        parts.push(Part::Words(format!(
-            "The same of {} more, {} of them here:",
-            more.len(),
-            more.len().min(ROWS_MAX)
-        )));
-        parts.push(Part::Table(others(report, more)));
+        parts.push(Part::Details {
+            summary: format!("The same of {} more", more.len()),
+            parts: vec![Part::Table(others(report, more))],
+        });
+        let left = more.len().saturating_sub(ROWS_MAX);
+        if left > 0 {
+            parts.push(Part::Words(format!(
+                "{left} of them are in report.json only."
+            )));
+        }
     }
     parts
 }

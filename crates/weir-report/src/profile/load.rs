@@ -2,7 +2,7 @@
 //! Waiting time against load at each shared queue, a dot for each span: where a queue is full, more load is more
 //! waiting; where a device is slow, it waits at any load.
 
-use super::words::{amount, long, queue_words, right, time, words};
+use super::words::{amount, long, place_words, queue_words, right, time, words};
 use crate::page::document::{Cell, Part, Table};
 use crate::picture::canvas::Picture;
 use crate::picture::ink::Ink;
@@ -17,6 +17,9 @@ use weir_profile::report::over_time::{OverTime, QueueOverTime, QueueSpan};
 
 /// Panels: more are in the table.
 const PANELS_MAX: usize = 9;
+
+/// A queue at which no span has so many nanoseconds needs no picture.
+const SHOWN_NS_MIN: f64 = 1.0;
 
 /// Recordings that are shown together, each with its name.
 pub type Recordings<'a> = [(&'a str, &'a OverTime)];
@@ -69,12 +72,14 @@ fn queues<'a>(all: &Recordings<'a>) -> BTreeMap<Role, Vec<(&'a str, &'a QueueOve
 /// The picture; nothing where no queue has two spans with both figures.
 fn picture(all: &Recordings, fonts: &Fonts) -> Option<Picture> {
     let mut known: Vec<_> = queues(all).into_iter().collect();
+    let every: Vec<&QueueOverTime> = known
+        .iter()
+        .flat_map(|(_, queues)| queues.iter().map(|one| one.1))
+        .collect();
+    let is_wait = has_waits(&every);
     known.retain(|(_, queues)| {
-        queues
-            .iter()
-            .map(|(_, queue)| points(queue, false).len())
-            .sum::<usize>()
-            > 1
+        let points = || queues.iter().flat_map(|(_, queue)| points(queue, is_wait));
+        points().count() > 1 && points().any(|(_, ns)| ns >= SHOWN_NS_MIN)
     });
     // From the stage that most wait behind to the nearest.
     let rank = |role: &Role| match role.stage {
@@ -84,13 +89,8 @@ fn picture(all: &Recordings, fonts: &Fonts) -> Option<Picture> {
     };
     known.sort_by_key(|(role, _)| (rank(role), *role));
     known.truncate(PANELS_MAX);
-    let every: Vec<&QueueOverTime> = known
-        .iter()
-        .flat_map(|(_, q)| q.iter().map(|one| one.1))
-        .collect();
-    let is_wait = has_waits(&every);
     let panel = |(role, queues): &(Role, Vec<(&str, &QueueOverTime)>)| Panel {
-        title: queue_words(*role),
+        title: place_words(*role),
         curves: queues
             .iter()
             .map(|(name, queue)| Curve {

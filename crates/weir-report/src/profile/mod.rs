@@ -14,6 +14,7 @@
 //! left out is said, and stands in `report.json`.
 
 mod axis;
+mod changes;
 mod compared;
 mod findings;
 mod flows;
@@ -32,7 +33,7 @@ use crate::{Command, files, png};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use weir_profile::diff::DiffRow;
-use weir_profile::report::Report;
+use weir_profile::report::{MACHINE, Report};
 
 /// Pictures of a section that are written as PNG.
 const PNGS_MAX: usize = 4;
@@ -115,7 +116,7 @@ fn circumstances(report: &Report) -> String {
     let workloads = report
         .subjects
         .iter()
-        .filter(|subject| subject.name != "machine")
+        .filter(|subject| subject.name != MACHINE)
         .count();
     format!(
         "{windows}, {length}; {workloads} workloads; counted by {}; family {}; method version {}.",

@@ -18,6 +18,9 @@ use weir_profile::report::Subject;
 /// Subjects that have strips of their own.
 pub const SUBJECTS_SHOWN: usize = 8;
 
+/// A fall that is said: lines before ÷ lines after.
+const FALL_MIN: f64 = 1.1;
+
 /// One of the two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
@@ -215,7 +218,8 @@ pub fn parts(subjects: &[&Subject], fonts: &Fonts) -> Vec<Part> {
 /// Falls that a share hides.
 fn falls(subjects: &[&Subject]) -> Vec<Part> {
     let all = subjects.iter().take(SUBJECTS_SHOWN).flat_map(|subject| {
-        subject.hidden_falls.iter().take(3).map(|(window, fall)| {
+        let large = subject.hidden_falls.iter().filter(|(_, fall)| fall.fall_ratio >= FALL_MIN);
+        large.take(3).map(|(window, fall)| {
             Part::Words(format!(
                 "{}, window {window}: fewer lines from CXL memory than in the one before (÷ {:.2}), although its \
                  share of some paths rose.",

@@ -11,20 +11,21 @@ use crate::picture::matrix::fill_ink;
 use crate::picture::stack::{Look, swatch};
 use crate::text::{line, number, percent};
 use weir_core::window::role::{Stage, Target};
-use weir_profile::Answer;
 use weir_profile::report::Figures;
 use weir_profile::stages::StageFigures;
+use weir_profile::stalls::StallSplit;
+use weir_profile::{Answer, Refusal};
 
-const SIZE: At = (1200.0, 452.0);
-const TOP: f32 = 74.0;
+const SIZE: At = (1200.0, 440.0);
+const TOP: f32 = 50.0;
 const BOX_WIDTH: f32 = 116.0;
 /// From the left end of a box to that of the next.
 const STEP: f32 = 152.0;
 const LEFT: f32 = 10.0;
 /// Boxes of the six first columns.
-const TALL: f32 = 300.0;
+const TALL: f32 = 318.0;
 /// Where bands begin below the top, and how high all of them are.
-const BANDS: (f32, f32) = (128.0, 150.0);
+const BANDS: (f32, f32) = (138.0, 120.0);
 /// Columns of boxes.
 const L1: usize = 1;
 const L2: usize = 2;
@@ -35,7 +36,7 @@ const DEVICE: usize = 7;
 /// Top and height of the boxes of DRAM, the other socket, and the port and the device.
 const DRAM_BOX: (f32, f32) = (TOP, 96.0);
 const REMOTE_BOX: (f32, f32) = (TOP + 112.0, 62.0);
-const CXL_BOX: (f32, f32) = (TOP + 190.0, 110.0);
+const CXL_BOX: (f32, f32) = (TOP + 190.0, 128.0);
 /// A band is never thinner, so that little is not nothing.
 const BAND_MIN: f32 = 1.5;
 
@@ -52,6 +53,7 @@ struct Node {
 struct Stations<'a> {
     own: &'a [StageFigures],
     full: &'a [(weir_core::Role, Answer)],
+    stalls: &'a Result<StallSplit, Refusal>,
     machine: &'a Figures,
 }
 
@@ -62,6 +64,7 @@ pub fn picture(title: &str, own: &Figures, machine: &Figures, whole: Option<f64>
     let stations = Stations {
         own: &own.stages.queues,
         full: &own.stages.full,
+        stalls: &own.stalls,
         machine,
     };
     let title = line(title, 110);
@@ -219,7 +222,7 @@ fn draw(marks: &mut Vec<Mark>, node: &Node) {
     let text = |at, size, bold, text: &str| {
         words(Ink::Text, at, Anchor::Start, size, bold, line(text, 20))
     };
-    marks.push(text((x + 7.0, y + 18.0), 12.0, true, node.title));
+    marks.push(text((x + 6.0, y + 18.0), 11.0, true, node.title));
     let mut below = y + 26.0;
     if let Some(pressure) = node.pressure {
         let width = BOX_WIDTH - 14.0;
@@ -267,7 +270,7 @@ impl Stations<'_> {
         let all =
             |lines: Vec<String>, more: Option<String>| lines.into_iter().chain(more).collect();
         vec![
-            tall(0, "core", all(Vec::new(), core_full), None),
+            tall(0, "core", all(self.stalled(), core_full), None),
             tall(
                 L1,
                 "L1D, fill buffers",
@@ -383,6 +386,18 @@ impl Stations<'_> {
             ]
         });
         lines.into_iter().flatten().flatten().collect()
+    }
+
+    /// What the core stalls, and the part of it for CXL memory.
+    fn stalled(&self) -> Vec<String> {
+        let Ok(split) = self.stalls else {
+            return Vec::new();
+        };
+        let stalled = split.stalled_ratio.as_ref().ok();
+        let stalled = stalled.map(|ratio| format!("stalled {} %", percent(ratio.value, false)));
+        let cxl = split.cxl_share.value.max(0.0);
+        let cxl = format!("for CXL {} %", percent(cxl, false));
+        stalled.into_iter().chain([cxl]).collect()
     }
 
     fn full(&self, stage: Stage) -> Option<String> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of one recording, in the order in which it is read: what is wrong, then what says so.
 
-use super::words::{cell, known_cell, queue_words, words};
+use super::words::{cell, known_cell, queue_words, tail, words};
 use super::{Reported, findings, load, paths, quality, server, stalls, waits};
 use crate::Command;
 use crate::page::document::{Cell, Document, Part, Section, Table};
 use crate::picture::paint::Fonts;
-use weir_profile::report::{Figures, Report, Subject};
+use weir_profile::report::{Figures, MACHINE, Report, Subject};
 use weir_profile::stages::StageFigures;
 
 /// Workloads that have a picture of the server of their own.
@@ -62,7 +62,7 @@ pub fn by_stalls(report: &Report) -> Vec<&Subject> {
         split.map_or(0.0, |split| split.measured.value)
     };
     let mut all: Vec<&Subject> = report.subjects.iter().collect();
-    let is_machine = |subject: &Subject| subject.name == "machine";
+    let is_machine = |subject: &Subject| subject.name == MACHINE;
     all.sort_by(|a, b| {
         is_machine(b)
             .cmp(&is_machine(a))
@@ -76,7 +76,7 @@ pub fn machine(report: &Report) -> Option<&Figures> {
     let machine = report
         .subjects
         .iter()
-        .find(|subject| subject.name == "machine");
+        .find(|subject| subject.name == MACHINE);
     machine
         .or(report.subjects.first())
         .map(|subject| &subject.figures)
@@ -89,7 +89,10 @@ fn servers(report: &Report, subjects: &[&Subject]) -> Vec<Part> {
     let mut parts = Vec::new();
     parts.extend(report.places.sums().map(Part::Words));
     let mut pictures = subjects.iter().take(1 + SERVERS_MAX).map(|subject| {
-        let title = format!("Lines of {}", super::words::tail(&subject.name, 60));
+        let title = match subject.name.as_str() {
+            MACHINE => "Lines of the whole machine".to_owned(),
+            name => format!("Lines of {}", tail(name, 60)),
+        };
         Part::Picture(server::picture(&title, &subject.figures, machine, None))
     });
     parts.extend(pictures.next());

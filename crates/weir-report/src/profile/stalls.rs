@@ -19,6 +19,10 @@ use weir_profile::{Refusal, stalls::StallPart};
 
 /// Layers of a picture; smaller ones are one.
 const LAYERS_MAX: usize = 9;
+/// A layer that is less of the time cannot be seen.
+const LAYER_MIN: f64 = 0.003;
+/// Nor can all of them together be seen, where they are less.
+const OTHERS_MIN: f64 = 0.0005;
 /// Parts in a table.
 const PARTS_MAX: usize = 14;
 /// Rows of the table of all workloads.
@@ -33,8 +37,11 @@ fn place_of(part: &StallPart) -> Place {
 
 fn place_words((kind, stage): Place) -> String {
     match stage {
-        Stage::StoreBuffer => "stores, in the store buffer".into(),
-        _ => format!("{}, waiting for {}", stage_words(stage), kind.words()),
+        Stage::StoreBuffer => "store buffer".into(),
+        // These have one kind of memory.
+        Stage::Device | Stage::Port | Stage::M2pcie => stage_words(stage).into(),
+        Stage::Imc if kind == Kind::Dram => stage_words(stage).into(),
+        _ => format!("{} · {}", stage_words(stage), kind.words()),
     }
 }
 
@@ -65,7 +72,12 @@ pub fn picture(
     }
     let mut largest: Vec<(Place, f64)> = sums.into_iter().filter(|(_, mean)| *mean > 0.0).collect();
     largest.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let others: Vec<(Place, f64)> = largest.drain(LAYERS_MAX.min(largest.len())..).collect();
+    let seen = largest
+        .iter()
+        .take(LAYERS_MAX)
+        .filter(|(_, mean)| *mean >= LAYER_MIN)
+        .count();
+    let others: Vec<(Place, f64)> = largest.drain(seen..).collect();
     // Of one supplier together, so that its sum is seen.
     largest.sort_by_key(|(place, _)| *place);
     let layer = |name: String, mean: f64, look, of: &dyn Fn(&BTreeMap<Place, f64>) -> f64| Layer {
@@ -80,8 +92,8 @@ pub fn picture(
             layer(place_words(*place), *mean, look(place.1, place.0), &of)
         })
         .collect();
-    if !others.is_empty() {
-        let mean = others.iter().map(|(_, mean)| mean).sum();
+    let mean: f64 = others.iter().map(|(_, mean)| mean).sum();
+    if mean >= OTHERS_MIN {
         let of = |span: &BTreeMap<Place, f64>| {
             others
                 .iter()

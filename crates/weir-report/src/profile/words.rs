@@ -165,6 +165,15 @@ pub fn queue_words(role: Role) -> String {
     }
 }
 
+/// The queue without its path, which is short.
+pub fn place_words(role: Role) -> String {
+    let stage = stage_words(role.stage);
+    match (role.stage, role.target) {
+        (Stage::Tor, target) => format!("{stage}, {}", target_words(target)),
+        _ => stage.to_owned(),
+    }
+}
+
 /// Kinds of suppliers, in the order in which parts are put on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
