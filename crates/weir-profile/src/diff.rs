@@ -233,41 +233,46 @@ pub fn text(rows: &[DiffRow], all: bool) -> String {
     let is_shown =
         |row: &&DiffRow| all || !matches!(row.verdict, DiffVerdict::NotDistinguishable { .. });
     for row in rows.iter().filter(is_shown) {
-        out += &format!(
-            "{} {}: {}\n",
-            row.subject,
-            figure_name(row),
-            said(&row.verdict)
-        );
+        out += &format!("{} {}: {}\n", row.subject, row.name(), row.verdict.said());
     }
+    summary(rows) + "\n" + &out
+}
+
+impl DiffRow {
+    /// The figure, with its unit.
+    pub fn name(&self) -> String {
+        match self.figure {
+            DiffFigure::PerSec => format!("{} a second", self.role),
+            DiffFigure::ResidenceNs => format!("residence of {}, ns", self.role),
+        }
+    }
+}
+
+impl DiffVerdict {
+    /// In words.
+    pub fn said(&self) -> String {
+        match self {
+            DiffVerdict::Changed { ratio, interval } => format!(
+                "{ratio:.3} times ({:.3} to {:.3})",
+                interval[0], interval[1]
+            ),
+            DiffVerdict::NotDistinguishable { why } => format!("not distinguishable: {why}"),
+            DiffVerdict::Appeared => "appeared".into(),
+            DiffVerdict::Vanished => "vanished".into(),
+        }
+    }
+}
+
+/// How many figures changed, in a sentence.
+pub fn summary(rows: &[DiffRow]) -> String {
     let count =
         |is_it: fn(&DiffVerdict) -> bool| rows.iter().filter(|row| is_it(&row.verdict)).count();
     let changed = count(|verdict| matches!(verdict, DiffVerdict::Changed { .. }));
     let same = count(|verdict| matches!(verdict, DiffVerdict::NotDistinguishable { .. }));
-    let head = format!(
-        "{changed} figures changed, {} appeared or vanished, {same} are not distinguishable (intervals of 99 %)\n",
+    format!(
+        "{changed} figures changed, {} appeared or vanished, {same} are not distinguishable (intervals of 99 %)",
         rows.len() - changed - same
-    );
-    head + &out
-}
-
-fn figure_name(row: &DiffRow) -> String {
-    match row.figure {
-        DiffFigure::PerSec => format!("{} a second", row.role),
-        DiffFigure::ResidenceNs => format!("residence of {}, ns", row.role),
-    }
-}
-
-fn said(verdict: &DiffVerdict) -> String {
-    match verdict {
-        DiffVerdict::Changed { ratio, interval } => format!(
-            "{ratio:.3} times ({:.3} to {:.3})",
-            interval[0], interval[1]
-        ),
-        DiffVerdict::NotDistinguishable { why } => format!("not distinguishable: {why}"),
-        DiffVerdict::Appeared => "appeared".into(),
-        DiffVerdict::Vanished => "vanished".into(),
-    }
+    )
 }
 
 #[cfg(test)]

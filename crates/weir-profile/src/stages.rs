@@ -28,6 +28,8 @@ pub struct StageFigures {
     pub residence_ns: Answer,
     /// What of it the idle machine does not have.
     pub waiting_ns: Answer,
+    /// Requests that enter it each second.
+    pub requests_per_sec: Answer,
     /// Requests in one such queue, on average over all cycles.
     pub entries: Answer,
     /// The same ÷ its entries.
@@ -173,6 +175,12 @@ fn sampled_ns(counts: &Counts, total: Role) -> Answer {
         .noting("of sampled requests"))
 }
 
+fn requests_per_sec(counts: &Counts, occupancy: Role) -> Answer {
+    let came = counts.get(occupancy.with(Quantity::Inserts))?;
+    let length = counts.length().ok_or(Refusal::NoTime)?;
+    Ok(came.and(&came, came.value / length.secs_f64(), Unit::RequestsPerSec))
+}
+
 fn entries(counts: &Counts, occupancy: Role) -> Answer {
     let clock = clock_of(occupancy.stage).ok_or(Refusal::NotRecorded { role: occupancy })?;
     if matches!(counts.get(clock), Err(Refusal::NotRecorded { .. })) {
@@ -212,7 +220,8 @@ fn entries_while_busy(counts: &Counts, occupancy: Role) -> Answer {
     Ok(held.and(&cycles, held.value / cycles.value, Unit::Entries))
 }
 
-fn queue(
+/// Figures of a queue: `role` is that of its occupancy, or of its sampled latency.
+pub(crate) fn queue(
     counts: &Counts,
     idle: Option<&Counts>,
     role: Role,
@@ -238,6 +247,7 @@ fn queue(
         residence_cycles: of_occupancy(&|| residence_cycles(counts, role)),
         residence_ns,
         waiting_ns,
+        requests_per_sec: of_occupancy(&|| requests_per_sec(counts, role)),
         pressure: pressure(role, &entries, capacities),
         entries_while_busy: of_occupancy(&|| entries_while_busy(counts, role)),
         entries,

@@ -39,6 +39,7 @@ mod terminal;
 mod tests;
 mod text;
 
+pub mod profile;
 pub mod results;
 
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
@@ -46,7 +47,9 @@ pub use closing::closing;
 pub use origin::date_utc;
 pub use page::document::{Cell, CellKind, Document, Part, Section, Table, html};
 pub use picture::bars::{Bar, Bars, bars};
-pub use picture::canvas::{Fonts, Ink, Picture};
+pub use picture::canvas::Picture;
+pub use picture::ink::Ink;
+pub use picture::paint::Fonts;
 pub use picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use run_rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
 pub use terminal::table::{COLUMNS, table};
@@ -54,7 +57,7 @@ pub use terminal::{bounds_text, ending, origin_text, terminal};
 pub use text::{bandwidth_unit, number, time_unit, wrap};
 pub use weir_scenario::{Expect, ScenarioInfo, renamed_backend};
 
-use crate::picture::{canvas, chart};
+use crate::picture::{chart, paint};
 use crate::results::Results;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -78,14 +81,18 @@ pub struct Command {
 /// # Errors
 /// As [`write_with`].
 pub fn write(dir: &Path, subject: &ScenarioInfo, results: &Results) -> Result<Vec<PathBuf>> {
+    write_with(dir, subject, results, &[own_command()])
+}
+
+/// This process's own command line.
+pub fn own_command() -> Command {
     let words: Vec<String> = std::env::args_os()
         .map(|a| quoted(&a.to_string_lossy()))
         .collect();
-    let own = Command {
+    Command {
         what: "This report was made by".into(),
         line: words.join(" "),
-    };
-    write_with(dir, subject, results, &[own])
+    }
 }
 
 /// Write the report with the commands that made the runs.
@@ -99,9 +106,9 @@ pub fn write_with(
     commands: &[Command],
 ) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let fonts = canvas::Fonts::load()?;
+    let fonts = Fonts::load()?;
     let picture = chart::bandwidth(subject, results, &fonts);
-    let png = canvas::png(&picture, &fonts, PIXELS_PER_UNIT)?;
+    let png = paint::png(&picture, &fonts, PIXELS_PER_UNIT)?;
     let page = page::page(subject, results, &picture, commands);
     Ok(vec![
         files::put(dir, "summary.json", &files::summary(results)?)?,
@@ -121,7 +128,7 @@ pub fn bandwidth_picture(subject: &ScenarioInfo, results: &Results, fonts: &Font
 /// # Errors
 /// It is too large for memory, or cannot be encoded.
 pub fn png(picture: &Picture, fonts: &Fonts) -> Result<Vec<u8>> {
-    canvas::png(picture, fonts, PIXELS_PER_UNIT)
+    paint::png(picture, fonts, PIXELS_PER_UNIT)
 }
 
 /// Make `dir/name` hold `content`: beside it first, then renamed. `dir` must be there.

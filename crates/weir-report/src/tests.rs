@@ -7,6 +7,7 @@ mod document;
 mod figures;
 mod origin;
 mod picture;
+mod profile;
 mod written;
 
 use super::*;

@@ -99,7 +99,10 @@ const RULES: &[Rule] = &[
         ..row("weir-profile", &["weir-core"])
     },
     row("weir-store", &["weir-core"]),
-    row("weir-report", &["weir-scenario"]),
+    row(
+        "weir-report",
+        &["weir-core", "weir-profile", "weir-scenario"],
+    ),
     row("weir", EVERYTHING),
     row("weir-eval", LABORATORY),
     row("weir-ipc", &["weir-core", "weir-hw"]),

@@ -320,6 +320,7 @@ fn picture_of(all: &[Measured]) -> Result<Plot> {
         panels: LoadMix::ALL.into_iter().map(panel).collect(),
         reference: None,
         panels_a_row: 3,
+        has_own_axes: false,
     })
 }
 
@@ -346,5 +347,6 @@ fn thesis_curve() -> Result<Plot> {
         }],
         reference: None,
         panels_a_row: 1,
+        has_own_axes: false,
     })
 }

@@ -131,6 +131,7 @@ fn over_time(batch: &Batch, title: &str, truth_mib: f64, of: fn(&EstimatePoint) 
         }],
         reference: (truth_mib > 0.0).then(|| ("what each reads".to_owned(), truth_mib)),
         panels_a_row: 1,
+        has_own_axes: false,
     }
 }
 

@@ -179,6 +179,7 @@ fn histograms(context: &mut EvalContext, batch: &Batch) -> Plot {
         panels,
         reference: None,
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }
 

@@ -168,6 +168,7 @@ fn detail(batch: &Batch) -> Plot {
         panels: batch.choices.iter().enumerate().map(panel).collect(),
         reference: None,
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }
 
@@ -208,6 +209,7 @@ pub fn cpu_limits(batch: &Batch, title: &str) -> Plot {
         panels: batch.choices.iter().enumerate().map(panel).collect(),
         reference: None,
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }
 

@@ -186,6 +186,7 @@ fn write(
     let page = weir_report::html(&Document {
         title: "CXL bandwidth control, evaluated on a simulated machine".into(),
         about: about(context),
+        answer: Vec::new(),
         sections,
     });
     weir_report::put(out, "index.html", page.as_bytes())?;

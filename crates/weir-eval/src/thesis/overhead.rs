@@ -233,5 +233,6 @@ fn figure_22(batch: &Batch) -> Plot {
         panels,
         reference: None,
         panels_a_row: 2,
+        has_own_axes: false,
     }
 }

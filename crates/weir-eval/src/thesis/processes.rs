@@ -143,6 +143,7 @@ fn readers(batch: &Batch) -> Plot {
         panels: batch.choices.iter().enumerate().map(panel).collect(),
         reference: None,
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }
 
@@ -241,5 +242,6 @@ fn blocks(batch: &Batch) -> Plot {
         panels: batch.choices.iter().enumerate().map(panel).collect(),
         reference: None,
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }

@@ -21,6 +21,8 @@ pub enum Unit {
     Requests,
     /// Lines a second.
     LinesPerSec,
+    /// Requests a second.
+    RequestsPerSec,
     /// Instructions a second.
     InstructionsPerSec,
     /// Cycles of the stage's own clock.

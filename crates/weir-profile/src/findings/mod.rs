@@ -110,6 +110,16 @@ pub enum Certainty {
     Inferred,
 }
 
+impl Certainty {
+    /// In words.
+    pub fn said(self) -> &'static str {
+        match self {
+            Certainty::Counted => "counted",
+            Certainty::Inferred => "inferred: the counts fit, something else could be behind them",
+        }
+    }
+}
+
 /// Something that is wrong.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {

@@ -25,18 +25,9 @@ pub fn headline(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) 
 }
 
 fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [String; 3] {
-    let (first, many) = report.found_in.unwrap_or((1, 0));
-    let since = file.windows.get(first - 1).filter(|w| w.length().is_some());
-    let since = since.map_or_else(String::new, |window| {
-        let (all, since) = (count_of_windows(file), time(window.from));
-        format!(" (since {since}, in {many} of {all})")
-    });
-    let certainty = match finding.certainty {
-        crate::findings::Certainty::Counted => "counted",
-        crate::findings::Certainty::Inferred => {
-            "inferred: the counts fit, something else could be behind them"
-        }
-    };
+    let since = since(report, file.windows.len());
+    let since = since.map_or_else(String::new, |since| format!(" ({since})"));
+    let certainty = finding.certainty.said();
     let caveat = finding
         .caveat
         .as_ref()
@@ -56,6 +47,13 @@ fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [St
     ]
 }
 
+/// `since 0.2 s, in 17 of 24 windows`; nothing where nothing is found, or no time is known.
+pub fn since(report: &RuleReport, windows: usize) -> Option<String> {
+    let (_, many) = report.found_in?;
+    let (all, since) = (count_of_windows(windows), time(report.since_ns?));
+    Some(format!("since {since}, in {many} of {all}"))
+}
+
 /// `, because of big (75 %), small (20 %)`.
 pub fn because_of(finding: &Finding) -> String {
     let blame = finding.because_of.iter().take(BLAMED_MAX);
@@ -68,8 +66,8 @@ pub fn because_of(finding: &Finding) -> String {
     }
 }
 
-fn count_of_windows(file: &WindowFile) -> String {
-    match file.windows.len() {
+fn count_of_windows(windows: usize) -> String {
+    match windows {
         1 => "1 window".to_owned(),
         many => format!("{many} windows"),
     }
@@ -85,7 +83,7 @@ fn time(ns: Nanos) -> String {
 }
 
 fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) -> [String; 3] {
-    let windows = count_of_windows(file);
+    let windows = count_of_windows(file.windows.len());
     let time = length.map_or_else(|| "of unknown length".into(), time);
     let looks_for = |name: &str| {
         let rule = RULES.iter().find(|rule| rule.name == name);

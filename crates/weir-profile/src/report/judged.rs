@@ -9,10 +9,15 @@ use crate::quality::Refusal;
 use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use serde::Serialize;
-use weir_core::Window;
+use weir_core::{Nanos, Window};
 
 /// Spans that a subject's rules look at. More windows are taken together.
 const SPANS_MAX: usize = 60;
+
+/// Windows to take together, so that there are at most so many spans.
+pub fn windows_a_span(windows: usize, spans_max: usize) -> usize {
+    windows.div_ceil(spans_max).max(1)
+}
 
 /// A rule and a subject.
 #[derive(Debug, Serialize)]
@@ -24,6 +29,9 @@ pub struct RuleReport {
     /// The first window in which it finds it alone, from 1, and in how many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found_in: Option<(usize, usize)>,
+    /// How long after the first window of all that one begins; nothing where the length of windows is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_ns: Option<Nanos>,
     /// What would refute it.
     pub refuted_by: &'static str,
     /// The next move.
@@ -40,33 +48,36 @@ pub struct Span {
     waits: Result<Waits, Refusal>,
     first: usize,
     windows: usize,
+    /// When it begins, since the begin of the recording.
+    from: Option<Nanos>,
 }
 
 impl Span {
-    /// Of so many windows, of which the first has this place.
-    fn new(scene: Scene, first: usize, windows: usize, idle: Option<&Scene>) -> Span {
+    /// Of these windows of the file, of which the first has this place.
+    fn new(file: &WindowFile, windows: &[Window], first: usize, idle: Option<&Scene>) -> Span {
+        let scene = Scene::new(windows, &file.header.capacities);
+        let begin = windows.first().filter(|window| window.length().is_some());
+        let origin = file.windows.first().map_or(Nanos(0), |window| window.from);
         Span {
             waits: scene.waits(idle),
             scene,
             first,
-            windows,
+            windows: windows.len(),
+            from: begin.map(|window| Nanos(window.from.0.saturating_sub(origin.0))),
         }
     }
 
     /// Of all windows.
     pub fn whole(file: &WindowFile, idle: Option<&Scene>) -> Span {
-        let scene = Scene::new(&file.windows, &file.header.capacities);
-        Span::new(scene, 0, file.windows.len(), idle)
+        Span::new(file, &file.windows, 0, idle)
     }
 
     /// Spans of all windows: each window, or as many together as give [`SPANS_MAX`] spans.
     pub fn all(file: &WindowFile, idle: Option<&Scene>) -> Vec<Span> {
-        let length = file.windows.len().div_ceil(SPANS_MAX).max(1);
+        let length = windows_a_span(file.windows.len(), SPANS_MAX);
         let spans = file.windows.chunks(length).enumerate();
-        let span = |(place, chunk): (usize, &[Window])| {
-            let scene = Scene::new(chunk, &file.header.capacities);
-            Span::new(scene, place * length, chunk.len(), idle)
-        };
+        let span =
+            |(place, chunk): (usize, &[Window])| Span::new(file, chunk, place * length, idle);
         spans.map(span).collect()
     }
 
@@ -137,12 +148,17 @@ pub fn judged(
                 .filter(|(_, said)| is_found(&said[place]));
             let found: Vec<&Span> = found.map(|(span, _)| span).collect();
             let first = found.first().map_or(1, |span| span.first + 1);
-            (first, found.iter().map(|span| span.windows).sum())
+            let since = found
+                .first()
+                .or(spans.first().as_ref())
+                .and_then(|span| span.from);
+            ((first, found.iter().map(|span| span.windows).sum()), since)
         });
         RuleReport {
             rule: rule.name,
             subject: name.map_or_else(|| MACHINE.to_owned(), printable),
-            found_in,
+            found_in: found_in.map(|(windows, _)| windows),
+            since_ns: found_in.and_then(|(_, since)| since),
             refuted_by: rule.refuted_by,
             next_move: rule.next_move,
             outcome,

@@ -5,10 +5,16 @@ mod headline;
 mod judged;
 pub mod methods;
 mod model_text;
+mod named;
+pub mod over_time;
+mod places;
 mod scene;
 pub mod text;
 
-pub use judged::RuleReport;
+pub use headline::{because_of, since};
+pub use judged::{MACHINE, RuleReport};
+pub use named::NamedFigure;
+pub use places::CountedPlaces;
 
 use crate::counts::Counts;
 use crate::culprit::{Waits, blame};
@@ -22,7 +28,8 @@ use crate::stalls::what_if::{Otherwise, speedup};
 use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use crate::{Answer, Refusal};
-use judged::{MACHINE, Span, judged};
+use judged::{Span, judged};
+use over_time::OverTime;
 use scene::{Scene, total_length};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -49,6 +56,8 @@ pub struct Options<'a> {
     pub each: bool,
     /// What PathFinder would say, too.
     pub pathfinder: bool,
+    /// What changes over the recording, too.
+    pub over_time: bool,
 }
 
 /// A report.
@@ -64,6 +73,8 @@ pub struct Report {
     pub windows: usize,
     /// How long they are together; nothing where that is not known.
     pub length_ns: Option<Nanos>,
+    /// Where it was counted.
+    pub places: CountedPlaces,
     /// What is wrong, for which subject; how sure; what to do. Or that nothing was found.
     pub headline: [String; 3],
     /// What each rule says of each subject.
@@ -72,6 +83,9 @@ pub struct Report {
     pub waits: Result<Waits, Refusal>,
     /// The machine, and each workload.
     pub subjects: Vec<Subject>,
+    /// Stalls, load and waiting by span of time, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
     /// What the file says of itself.
     pub notes: Vec<String>,
     /// Events without a role.
@@ -206,6 +220,9 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
     let (rules, subjects): (Vec<_>, Vec<_>) = names.iter().map(of).unzip();
     let rules: Vec<RuleReport> = rules.into_iter().flatten().collect();
     let length_ns = total_length(&file.windows);
+    let over_time = options
+        .over_time
+        .then(|| OverTime::new(file, recorded.idle.as_ref(), &names, &subjects));
     let notes = file.header.notes.iter();
     Report {
         method_version: METHOD_VERSION,
@@ -213,9 +230,11 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         family: file.header.family.as_deref().map(printable),
         windows: file.windows.len(),
         length_ns,
+        places: CountedPlaces::new(&file.windows),
         headline: headline::headline(file, &rules, length_ns),
         rules,
         waits: recorded.whole.waits().clone(),
+        over_time,
         subjects,
         notes: notes
             .map(|note| printable_within(note, NOTE_CHARS_MAX))

@@ -198,6 +198,7 @@ fn one_queue(out: &mut String, queue: &StageFigures) {
     answer(out, &format!("{role}: residence"), &queue.residence_cycles);
     answer(out, "  as time", &queue.residence_ns);
     answer(out, "  waiting time", &queue.waiting_ns);
+    answer(out, "  requests a second", &queue.requests_per_sec);
     answer(out, "  requests in one such queue", &queue.entries);
     answer(out, "  pressure (÷ its entries)", &queue.pressure);
     answer(
@@ -333,6 +334,7 @@ fn number(figure: &Figure) -> String {
         Unit::Requests => format!("{value:.3e} requests"),
         Unit::Instructions => format!("{value:.3e} instructions"),
         Unit::LinesPerSec => format!("{value:.3e} lines/s"),
+        Unit::RequestsPerSec => format!("{value:.3e} requests/s"),
         Unit::InstructionsPerSec => format!("{value:.3e} instructions/s"),
     }
 }

@@ -79,6 +79,7 @@ fn reported(now: &WindowFile, idle: &WindowFile) -> String {
     let options = Options {
         idle: Some(idle),
         pathfinder: true,
+        over_time: true,
         ..Options::default()
     };
     let made = report::report(now, &options);

@@ -3,7 +3,7 @@
 //! It too is one file that loads nothing and follows the reader's own choice of light or dark.
 
 use crate::page;
-use crate::picture::canvas::{Picture, svg};
+use crate::picture::canvas::{Picture, patterns, svg};
 use crate::text::{escape, line};
 use std::fmt::Write;
 
@@ -31,6 +31,8 @@ pub enum CellKind {
     Missed,
     /// Words that may need several lines.
     Long,
+    /// A number with a shade, from 0 (none) to 4.
+    Shaded(u8),
 }
 
 impl Cell {
@@ -63,6 +65,37 @@ pub enum Part {
     Picture(Picture),
     /// A command line that makes the same again.
     Command(String),
+    /// A title below that of the section.
+    Title(String),
+    /// Terms, each with what is said of it.
+    Facts(Vec<(String, String)>),
+    /// Parts that the reader opens by their summary.
+    Details {
+        /// What is inside.
+        summary: String,
+        /// The parts.
+        parts: Vec<Part>,
+    },
+    /// Parts with one frame around them.
+    Card(Vec<Part>),
+    /// Parts beside each other; below each other where there is little space.
+    Beside(Vec<Vec<Part>>),
+}
+
+impl Part {
+    /// Its pictures, with those of its own parts.
+    pub fn pictures(&self) -> Vec<&Picture> {
+        match self {
+            Part::Picture(picture) => vec![picture],
+            Part::Details { parts, .. } | Part::Card(parts) => pictures(parts),
+            Part::Beside(columns) => columns.iter().flat_map(|parts| pictures(parts)).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn pictures(parts: &[Part]) -> Vec<&Picture> {
+    parts.iter().flat_map(Part::pictures).collect()
 }
 
 /// A section.
@@ -83,6 +116,8 @@ pub struct Document {
     pub title: String,
     /// What it is, in a paragraph each.
     pub about: Vec<String>,
+    /// What a reader must know who reads nothing else, in a paragraph each.
+    pub answer: Vec<String>,
     /// Its sections.
     pub sections: Vec<Section>,
 }
@@ -94,24 +129,61 @@ pub fn html(document: &Document) -> String {
     for words in &document.about {
         let _ = writeln!(html, "<p>{}</p>", escape(words));
     }
-    html += "<ul class=\"muted\">\n";
+    if !document.answer.is_empty() {
+        html += "<div class=\"answer\">\n";
+        for words in &document.answer {
+            let _ = writeln!(html, "<p>{}</p>", escape(words));
+        }
+        html += "</div>\n";
+    }
+    let parts = document.sections.iter().flat_map(|section| &section.parts);
+    html += &patterns(parts.flat_map(Part::pictures));
+    html += "<nav aria-label=\"Contents\"><ul class=\"muted\">\n";
     for section in &document.sections {
         let (id, title) = (escape(&section.id), escape(&section.title));
         let _ = writeln!(html, "<li><a href=\"#{id}\">{title}</a></li>");
     }
-    html += "</ul>\n";
+    html += "</ul></nav>\n<main>\n";
     for section in &document.sections {
         let (id, title) = (escape(&section.id), escape(&section.title));
         let _ = writeln!(html, "<h2 id=\"{id}\">{title}</h2>");
-        section.parts.iter().for_each(|part| html += &of_part(part));
+        html += &of_parts(&section.parts);
     }
-    html + "</body>\n</html>\n"
+    html + "</main>\n</body>\n</html>\n"
+}
+
+fn of_parts(parts: &[Part]) -> String {
+    parts.iter().map(of_part).collect()
 }
 
 fn of_part(part: &Part) -> String {
     match part {
         Part::Words(words) => format!("<p>{}</p>\n", escape(words)),
-        Part::Picture(picture) => format!("<div class=\"wide\">{}</div>\n", svg(picture)),
+        // It can be scrolled, by keys too, where it is wider than the screen.
+        Part::Picture(picture) => format!(
+            "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">{}</div>\n",
+            escape(&picture.label),
+            svg(picture)
+        ),
+        Part::Title(title) => format!("<h3>{}</h3>\n", escape(title)),
+        Part::Facts(facts) => {
+            let pair = |(term, said): &(String, String)| {
+                format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(said))
+            };
+            let pairs: String = facts.iter().map(pair).collect();
+            format!("<dl>\n{pairs}</dl>\n")
+        }
+        Part::Details { summary, parts } => format!(
+            "<details><summary>{}</summary>\n{}</details>\n",
+            escape(summary),
+            of_parts(parts)
+        ),
+        Part::Card(parts) => format!("<div class=\"card\">\n{}</div>\n", of_parts(parts)),
+        Part::Beside(columns) => {
+            let column = |parts: &Vec<Part>| format!("<div>\n{}</div>\n", of_parts(parts));
+            let columns: String = columns.iter().map(column).collect();
+            format!("<div class=\"beside\">\n{columns}</div>\n")
+        }
         Part::Command(command) => format!("<pre>{}</pre>\n", escape(command)),
         Part::Table(table) => of_table(table),
     }
@@ -139,29 +211,41 @@ fn of_table(table: &Table) -> String {
         let kind = table.rows.first().and_then(|r| r.get(i)).map(|c| c.kind);
         let left = matches!(kind, Some(CellKind::Words | CellKind::Long));
         let class = if left { "" } else { " class=\"v\"" };
-        let _ = write!(html, "<th{class}>{}</th>", escape(head));
+        let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(head));
     }
     html += "</tr></thead>\n<tbody>\n";
     for row in &table.rows {
         html += "<tr>";
         for (i, cell) in row.iter().enumerate() {
-            let head = table.heads.get(i).filter(|h| is_wide && !h.is_empty());
-            let head = head.map_or(String::new(), |h| format!(" data-h=\"{}\"", escape(h)));
-            let class = match cell.kind {
-                CellKind::Words => "n",
-                CellKind::Number => "v",
-                CellKind::Faint => "v change",
-                CellKind::Met => "v met",
-                CellKind::Missed => "v missed",
-                CellKind::Long => "why",
-            };
-            let _ = write!(
-                html,
-                "<td class=\"{class}\"{head}>{}</td>",
-                escape(&cell.text)
-            );
+            let head = table.heads.get(i).filter(|_| is_wide);
+            html += &of_cell(cell, i == 0, head.map(String::as_str));
         }
         html += "</tr>\n";
     }
     html + "</tbody></table></div>\n"
+}
+
+/// The first cell of a row is its head, if it has words. `column` is the head of its column where cells of a narrow
+/// screen need it.
+fn of_cell(cell: &Cell, is_first: bool, column: Option<&str>) -> String {
+    let column = column.filter(|head| !head.is_empty());
+    let column = column.map_or(String::new(), |h| format!(" data-h=\"{}\"", escape(h)));
+    let class = match cell.kind {
+        CellKind::Words => "n",
+        CellKind::Number => "v",
+        CellKind::Faint => "v change",
+        CellKind::Met => "v met",
+        CellKind::Missed => "v missed",
+        CellKind::Long => "why",
+        CellKind::Shaded(0) => "v",
+        CellKind::Shaded(1) => "v s1",
+        CellKind::Shaded(2) => "v s2",
+        CellKind::Shaded(3) => "v s3",
+        CellKind::Shaded(_) => "v s4",
+    };
+    let text = escape(&cell.text);
+    match is_first && cell.kind == CellKind::Words {
+        true => format!("<th scope=\"row\" class=\"{class}\"{column}>{text}</th>"),
+        false => format!("<td class=\"{class}\"{column}>{text}</td>"),
+    }
 }

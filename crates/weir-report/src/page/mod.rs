@@ -9,7 +9,8 @@ use crate::Command;
 use crate::checks::{self, Check, compared, has_several_runs, in_full, verdict};
 use crate::closing::closing;
 use crate::origin::{circumstances, facts};
-use crate::picture::canvas::{Picture, dark_css, svg};
+use crate::picture::canvas::{Picture, svg};
+use crate::picture::ink::dark_css;
 use crate::results::Results;
 use crate::run_rows::{self, Row, names};
 use crate::text::{escape, line};
@@ -18,7 +19,7 @@ use weir_scenario::ScenarioInfo;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--page:#fff;--text:#1b1f24;--muted:#57606a;--rule:#d8dee4;--soft:#f5f7f9;\
---met:#0a6640;--missed:#b3261e}\
+--met:#0a6640;--missed:#b3261e;--s1:#dbe6f0;--s2:#b9d0e4;--s3:#93b5d3;--s4:#6f9cc4}\
 *{box-sizing:border-box}\
 body{margin:0 auto;padding:2rem 1.25rem 4rem;max-width:76rem;background:var(--page);color:var(--text);\
 font:16px/1.5 system-ui,sans-serif}\
@@ -28,7 +29,7 @@ svg{display:block;width:100%;height:auto;margin:1.5rem 0 0;font-family:system-ui
 .wide{overflow-x:auto}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.93rem}\
 th,td{padding:.22rem .6rem .22rem 0;text-align:left;white-space:nowrap;vertical-align:baseline}\
-thead th{border-bottom:1px solid var(--muted);white-space:normal;vertical-align:bottom}thead th,td.n{font-weight:600}\
+thead th{border-bottom:1px solid var(--muted);white-space:normal;vertical-align:bottom}thead th,.n{font-weight:600}\
 td.v,th.v{text-align:right;padding-left:.6rem}td.v{font-weight:400}td.v+td:not(.v),th.v+th:not(.v){padding-left:.8rem}\
 tr.first td{border-top:1px solid var(--rule)}tbody tr:first-child td{border-top:0}\
 td.unit,td.change{color:var(--muted)}td.why{white-space:normal;min-width:9rem;color:var(--muted)}\
@@ -43,12 +44,24 @@ table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bo
 .figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
 .figures tr.first td{border-top:0}\
 .stack thead{display:none}.stack tr{display:block;padding:.5rem 0;border-top:1px solid var(--rule)}\
-.stack td{display:flex;justify-content:space-between;gap:1rem;padding:.05rem 0}.stack td:empty{display:none}\
-.stack td::before{content:attr(data-h);color:var(--muted);font-weight:400}.stack td.why{text-align:right}\
-.stack td:first-child{position:static;font-weight:600;justify-content:flex-start}.stack td:first-child::before{content:none}}";
+.stack td,.stack th{display:flex;justify-content:space-between;gap:1rem;padding:.05rem 0}.stack td:empty{display:none}\
+.stack td::before,.stack th::before{content:attr(data-h);color:var(--muted);font-weight:400}.stack td.why{text-align:right}.stack tr td:not(.v){padding-left:0}\
+.stack td:first-child,.stack th:first-child{position:static;font-weight:600;justify-content:flex-start}.stack td:first-child::before,.stack th:first-child::before{content:none}}\
+.defs{position:absolute;width:0;height:0;margin:0}td,th,dd{unicode-bidi:isolate}\
+.answer{border-left:4px solid var(--text);padding:.1rem 0 .1rem 1rem;margin:1rem 0}.answer p:first-child{font-size:1.15rem;font-weight:600}\
+.answer p,dd,.why,td.n,th.n,h3,li{overflow-wrap:anywhere}\
+.card{border:1px solid var(--rule);border-radius:6px;padding:.4rem 1rem 1rem;margin:1rem 0}.card h3{margin:.6rem 0}\
+dl{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.25rem 1.2rem;margin:.5rem 0;max-width:60rem}\
+dt{color:var(--muted)}dd{margin:0}details{margin:.6rem 0}summary{padding:.15rem 0}\
+.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:0 2rem}.beside>div{min-width:0}\
+tbody th.n{min-width:7rem;max-width:24rem;white-space:normal}nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1.4rem;list-style:none;padding:0;margin:1rem 0}td.s1{background:var(--s1)}td.s2{background:var(--s2)}td.s3{background:var(--s3)}td.s4{background:var(--s4)}\
+:focus-visible{outline:2px solid var(--text);outline-offset:2px}\
+@media(max-width:44rem){dl{grid-template-columns:1fr;gap:0}dd{margin:0 0 .5rem}.card{padding:.2rem .7rem .7rem}}\
+@media print{body{max-width:none;padding:0;font-size:11pt}.card,svg,tr{break-inside:avoid}h2,h3{break-after:avoid}.wide{overflow:visible}\
+nav{display:none}td{print-color-adjust:exact}}";
 
 const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#2b3138;--soft:#1b2026;\
---met:#5ec29a;--missed:#ff8a80}";
+--met:#5ec29a;--missed:#ff8a80;--s1:#22303d;--s2:#294256;--s3:#315672;--s4:#396b90}";
 
 /// The page.
 pub fn page(

@@ -2,8 +2,9 @@
 //! Bars beside each other, with the range of what was repeated and, where there is one, a printed figure to
 //! compare with.
 
-use crate::picture::canvas::{Anchor, Ink, Mark, Picture};
+use crate::picture::canvas::{Anchor, Mark, Picture};
 use crate::picture::chart::{ticks, words};
+use crate::picture::ink::Ink;
 use crate::text::{line, number};
 
 const WIDTH: f32 = 1200.0;

@@ -6,7 +6,9 @@
 //! Set-point and capacity are lines with their names at their ends; the span the figures are taken
 //! from is shaded.
 
-use crate::picture::canvas::{Anchor, At, Fonts, Ink, Mark, Picture};
+use crate::picture::canvas::{Anchor, At, Mark, Picture};
+use crate::picture::ink::Ink;
+use crate::picture::paint::Fonts;
 use crate::results::{Point, Results, Run};
 use crate::run_rows::{bases, is_free, known, names};
 use crate::text::{Unit, bandwidth_unit, line, number};

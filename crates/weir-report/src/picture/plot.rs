@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Curves and points in panels that share their axes, so that panels are compared by eye.
 
-use crate::picture::canvas::{Anchor, At, Fonts, Ink, Mark, Picture};
+use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::{ticks, words};
+use crate::picture::ink::Ink;
+use crate::picture::paint::Fonts;
 use crate::text::{line, number};
 
 const WIDTH: f32 = 1200.0;
@@ -11,6 +13,8 @@ const RIGHT: f32 = 24.0;
 const TOP: f32 = 76.0;
 const BOTTOM: f32 = 58.0;
 const GAP: At = (26.0, 46.0);
+/// Between panels with axes of their own.
+const OWN_AXES_GAP: At = (84.0, 84.0);
 
 /// How the points of a curve are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +80,7 @@ impl Axis {
     }
 }
 
-/// Panels with the same axes.
+/// Panels, with the same axes or with their own.
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// What all of it shows.
@@ -91,6 +95,8 @@ pub struct Plot {
     pub reference: Option<(String, f64)>,
     /// Most panels beside each other.
     pub panels_a_row: usize,
+    /// Whether each panel has axes that fit its points, and not all points.
+    pub has_own_axes: bool,
 }
 
 /// An axis with its range in numbers.
@@ -162,8 +168,8 @@ fn plain(value: f64) -> String {
 struct Frame {
     at: At,
     size: At,
-    is_first_in_row: bool,
-    is_lowest: bool,
+    has_y_axis: bool,
+    has_x_axis: bool,
 }
 
 impl Frame {
@@ -177,15 +183,7 @@ impl Frame {
 
 /// Draws a plot.
 pub fn plot(plot: &Plot, fonts: &Fonts) -> Picture {
-    let points = || {
-        plot.panels
-            .iter()
-            .flat_map(|p| &p.curves)
-            .flat_map(|c| &c.points)
-    };
-    let x = Scale::of(&plot.x, points().map(|p| p.0));
-    let above = plot.reference.iter().map(|(_, v)| *v);
-    let y = Scale::of(&plot.y, points().map(|p| p.1).chain(above));
+    let all = scales(plot, &plot.panels);
     let (frames, height) = frames(plot);
     let mut marks = vec![words(
         Ink::Text,
@@ -197,14 +195,18 @@ pub fn plot(plot: &Plot, fonts: &Fonts) -> Picture {
     )];
     legend(&mut marks, plot, fonts);
     for (panel, frame) in plot.panels.iter().zip(&frames) {
-        grid(&mut marks, plot, frame, (&x, &y));
+        let own = plot
+            .has_own_axes
+            .then(|| scales(plot, std::slice::from_ref(panel)));
+        let (x, y) = own.as_ref().unwrap_or(&all);
+        grid(&mut marks, plot, frame, (x, y));
         if plot.panels.len() > 1 {
             let at = (frame.at.0, frame.at.1 - 8.0);
             let title = line(&panel.title, 60);
             marks.push(words(Ink::Text, at, Anchor::Start, 13.0, true, title));
         }
         for curve in &panel.curves {
-            draw(&mut marks, curve, frame, (&x, &y));
+            draw(&mut marks, curve, frame, (x, y));
         }
         if let Some(part) = plot.reference.as_ref().and_then(|(_, v)| y.part(*v)) {
             marks.push(Mark::Line {
@@ -220,7 +222,19 @@ pub fn plot(plot: &Plot, fonts: &Fonts) -> Picture {
     }
 }
 
+/// Scales that hold the points of some panels.
+fn scales(plot: &Plot, panels: &[Panel]) -> (Scale, Scale) {
+    let curves = || panels.iter().flat_map(|panel| &panel.curves);
+    let points = || curves().flat_map(|curve| &curve.points);
+    let above = plot.reference.iter().map(|(_, value)| *value);
+    (
+        Scale::of(&plot.x, points().map(|point| point.0)),
+        Scale::of(&plot.y, points().map(|point| point.1).chain(above)),
+    )
+}
+
 fn frames(plot: &Plot) -> (Vec<Frame>, f32) {
+    let gap = if plot.has_own_axes { OWN_AXES_GAP } else { GAP };
     let count = plot.panels.len().max(1);
     let columns = plot.panels_a_row.clamp(1, count);
     let rows = count.div_ceil(columns);
@@ -230,19 +244,19 @@ fn frames(plot: &Plot) -> (Vec<Frame>, f32) {
         190.0
     };
     let named = if count > 1 { 22.0 } else { 0.0 };
-    let width = (WIDTH - LEFT - RIGHT - GAP.0 * (columns - 1) as f32) / columns as f32;
+    let width = (WIDTH - LEFT - RIGHT - gap.0 * (columns - 1) as f32) / columns as f32;
     let frame = |i: usize| {
         let (row, column) = (i / columns, i % columns);
-        let x = LEFT + column as f32 * (width + GAP.0);
-        let y = TOP + named + row as f32 * (height + GAP.1);
+        let x = LEFT + column as f32 * (width + gap.0);
+        let y = TOP + named + row as f32 * (height + gap.1);
         Frame {
             at: (x, y),
             size: (width, height),
-            is_first_in_row: column == 0,
-            is_lowest: i + columns >= count,
+            has_y_axis: column == 0 || plot.has_own_axes,
+            has_x_axis: i + columns >= count || plot.has_own_axes,
         }
     };
-    let bottom = TOP + named + rows as f32 * height + (rows - 1) as f32 * GAP.1;
+    let bottom = TOP + named + rows as f32 * height + (rows - 1) as f32 * gap.1;
     ((0..count).map(frame).collect(), bottom + BOTTOM)
 }
 
@@ -289,7 +303,7 @@ fn grid(marks: &mut Vec<Mark>, plot: &Plot, frame: &Frame, (x, y): (&Scale, &Sca
             ink: Ink::Grid,
             points: vec![left, right],
         });
-        if frame.is_first_in_row {
+        if frame.has_y_axis {
             marks.push(muted((left.0 - 8.0, left.1 + 4.5), Anchor::End, text));
         }
     }
@@ -307,7 +321,7 @@ fn grid(marks: &mut Vec<Mark>, plot: &Plot, frame: &Frame, (x, y): (&Scale, &Sca
         ink: Ink::Axis,
         points: vec![frame.place(0.0, 0.0), frame.place(1.0, 0.0)],
     });
-    if frame.is_lowest {
+    if frame.has_x_axis {
         let (middle, bottom) = frame.place(0.5, 0.0);
         marks.push(muted(
             (middle, bottom + 40.0),
@@ -315,10 +329,10 @@ fn grid(marks: &mut Vec<Mark>, plot: &Plot, frame: &Frame, (x, y): (&Scale, &Sca
             line(&plot.x.name, 60),
         ));
     }
-    if frame.is_first_in_row {
+    if frame.has_y_axis {
         marks.push(Mark::Text {
             ink: Ink::Muted,
-            at: (22.0, frame.at.1 + frame.size.1 / 2.0),
+            at: (frame.at.0 - 56.0, frame.at.1 + frame.size.1 / 2.0),
             anchor: Anchor::Middle,
             size: 13.0,
             bold: false,

@@ -2,7 +2,7 @@
 //! Plots, bars and documents: everything lies inside its picture, and hostile text stays text.
 
 use super::*;
-use crate::picture::canvas::Mark;
+use crate::picture::canvas::{self, Mark};
 
 fn curve(shape: Shape, points: &[(f64, f64)]) -> Curve {
     Curve {
@@ -24,6 +24,7 @@ fn one(x: Axis, curves: Vec<Curve>) -> Plot {
         }],
         reference: Some(("set-point".into(), 4.0)),
         panels_a_row: 3,
+        has_own_axes: false,
     }
 }
 
@@ -42,7 +43,9 @@ fn inside(picture: &Picture) {
     for mark in &picture.marks {
         let fits = match mark {
             Mark::Rect { at, size, .. } => is_in(*at) && is_in((at.0 + size.0, at.1 + size.1)),
-            Mark::Line { points, .. } => points.iter().copied().all(is_in),
+            Mark::Line { points, .. } | Mark::Area { points, .. } => {
+                points.iter().copied().all(is_in)
+            }
             Mark::Text { at, .. } => is_in(*at),
         };
         assert!(fits, "{mark:?} on {width} × {height}");
@@ -153,6 +156,7 @@ fn a_document_stands_alone_and_keeps_text_text() {
     let page = html(&Document {
         title: hostile.into(),
         about: vec![hostile.into()],
+        answer: vec![hostile.into()],
         sections: vec![Section {
             id: "a\"b".into(),
             title: hostile.into(),
@@ -186,6 +190,7 @@ fn cells_of_wide_tables_know_their_heads() {
         html(&Document {
             title: "t".into(),
             about: Vec::new(),
+            answer: Vec::new(),
             sections: vec![Section {
                 id: "t".into(),
                 title: "t".into(),
@@ -217,12 +222,77 @@ fn pictures_of_a_document_can_be_scrolled() {
     let page = html(&Document {
         title: "t".into(),
         about: Vec::new(),
+        answer: Vec::new(),
         sections: vec![Section {
             id: "t".into(),
             title: "t".into(),
             parts: vec![Part::Picture(picture)],
         }],
     });
-    assert!(page.contains("<div class=\"wide\"><svg "), "{page}");
+    assert!(page.contains("><svg "), "{page}");
     assert!(page.contains(".wide>svg{min-width:44rem}"));
+}
+
+/// A stack of parts has no area where nothing is known, and all of it lies inside.
+#[test]
+fn a_stack_has_gaps_where_nothing_is_known() {
+    use crate::picture::ink::Hatch;
+    use crate::picture::stack::{Layer, Moment, SpanAxis, TimeStack, stack};
+    let layer = |values: [Option<f64>; 4]| Layer {
+        name: "a part".into(),
+        look: (Ink::Cxl, Hatch::Rising),
+        values: values.into(),
+    };
+    let picture = stack(&TimeStack {
+        title: "t".into(),
+        x: SpanAxis {
+            name: "s".into(),
+            spans: vec![(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0)],
+        },
+        y: "%".into(),
+        layers: vec![layer([Some(0.5), None, Some(2.0), Some(0.25)])],
+        moments: vec![Moment {
+            at: 9.0,
+            name: "late".into(),
+        }],
+    });
+    inside(&picture);
+    let areas = |wanted: Ink| {
+        let of = |mark: &&Mark| matches!(mark, Mark::Area { ink, points, .. } if *ink == wanted && points.len() > 3);
+        picture.marks.iter().filter(of).count()
+    };
+    // Two runs and the legend's sample; the gap, and its sample.
+    assert_eq!((areas(Ink::Cxl), areas(Ink::Grid)), (3, 2));
+    png(&picture, &Fonts::load().unwrap()).unwrap();
+}
+
+/// Each panel fits its own points, where that is asked for.
+#[test]
+fn panels_may_have_axes_of_their_own() {
+    let fonts = Fonts::load().unwrap();
+    let panel = |high: f64| Panel {
+        title: "p".into(),
+        curves: vec![curve(Shape::Dots, &[(1.0, high)])],
+    };
+    let mut two = one(Axis::linear("x"), Vec::new());
+    two.reference = None;
+    two.panels = vec![panel(1.0), panel(1000.0)];
+    let heights = |plotted: &Picture| -> Vec<f32> {
+        let dot = |mark: &Mark| match mark {
+            Mark::Rect {
+                ink: Ink::Held,
+                at,
+                size,
+            } if size.0 == 5.0 && at.1 > 70.0 => Some(at.1),
+            _ => None,
+        };
+        plotted.marks.iter().filter_map(dot).collect()
+    };
+    let shared = heights(&plot(&two, &fonts));
+    two.has_own_axes = true;
+    let own = plot(&two, &fonts);
+    inside(&own);
+    let own = heights(&own);
+    assert!(shared[0] - shared[1] > 100.0, "{shared:?}");
+    assert!((own[0] - own[1]).abs() < 0.1, "{own:?}");
 }

@@ -2,31 +2,29 @@
 //! The picture: its marks, and the pixels they become.
 
 use super::*;
+use crate::picture::canvas;
 
 #[test]
 fn the_picture_shows_each_run_where_it_was() {
-    let fonts = canvas::Fonts::load().unwrap();
+    let fonts = Fonts::load().unwrap();
     let mut results = results();
     results.runs[1].series[50].bytes_per_sec = f64::NAN;
     let picture = chart::bandwidth(&subject(), &results, &fonts);
-    let lines = |wanted: canvas::Ink| -> Vec<&Vec<canvas::At>> {
+    let lines = |wanted: Ink| -> Vec<&Vec<canvas::At>> {
         let points = |m| match m {
             &canvas::Mark::Line { ink, ref points } if ink == wanted => Some(points),
             _ => None,
         };
         picture.marks.iter().filter_map(points).collect()
     };
-    let (free, held) = (lines(canvas::Ink::Free), lines(canvas::Ink::Held));
+    let (free, held) = (lines(Ink::Free), lines(Ink::Held));
     assert_eq!(free.iter().map(|l| l.len()).collect::<Vec<_>>(), [100]);
     assert_eq!(
         held.iter().map(|l| l.len()).collect::<Vec<_>>(),
         [50, 49],
         "broken at the gap"
     );
-    let (capacity, target) = (
-        lines(canvas::Ink::Capacity)[0][0].1,
-        lines(canvas::Ink::SetPoint)[0][0].1,
-    );
+    let (capacity, target) = (lines(Ink::Capacity)[0][0].1, lines(Ink::SetPoint)[0][0].1);
     assert!(
         capacity < free[0][0].1 && free[0][0].1 < target,
         "72 lies between 90.4 and 36"
@@ -63,7 +61,7 @@ fn the_png_has_the_picture_in_it() {
 
 #[test]
 fn a_dense_series_keeps_its_extremes() {
-    let fonts = canvas::Fonts::load().unwrap();
+    let fonts = Fonts::load().unwrap();
     let mut results = results();
     let flat = |i: u32| Point {
         at_ms: f64::from(i),
@@ -74,7 +72,7 @@ fn a_dense_series_keeps_its_extremes() {
     let picture = chart::bandwidth(&subject(), &results, &fonts);
     let held = picture.marks.iter().find_map(|m| match m {
         canvas::Mark::Line {
-            ink: canvas::Ink::Held,
+            ink: Ink::Held,
             points,
         } => Some(points),
         _ => None,
@@ -89,7 +87,7 @@ fn a_dense_series_keeps_its_extremes() {
 }
 
 /// Ink and words of what is written above panels.
-fn panel_names(picture: &Picture) -> Vec<(canvas::Ink, String)> {
+fn panel_names(picture: &Picture) -> Vec<(Ink, String)> {
     let name = |mark: &canvas::Mark| match mark {
         canvas::Mark::Text {
             ink,
@@ -107,35 +105,27 @@ fn panel_names(picture: &Picture) -> Vec<(canvas::Ink, String)> {
 
 #[test]
 fn another_seed_without_control_is_not_drawn_as_control() {
-    let fonts = canvas::Fonts::load().unwrap();
+    let fonts = Fonts::load().unwrap();
     let mut results = results();
     for run in super::results().runs {
         results.runs.push(Run { seed: 8, ..run });
     }
     let picture = chart::bandwidth(&subject(), &results, &fonts);
     let names = ["max-min, seed 7", "max-min, seed 8"];
-    let wanted = names.map(|name| (canvas::Ink::Held, name.to_owned()));
+    let wanted = names.map(|name| (Ink::Held, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
     results.runs.retain(|run| run.policy == "none");
     let picture = chart::bandwidth(&subject(), &results, &fonts);
     let names = ["none, seed 7", "none, seed 8"];
-    let wanted = names.map(|name| (canvas::Ink::Free, name.to_owned()));
+    let wanted = names.map(|name| (Ink::Free, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
-    let held = |mark: &canvas::Mark| {
-        matches!(
-            mark,
-            canvas::Mark::Line {
-                ink: canvas::Ink::Held,
-                ..
-            }
-        )
-    };
+    let held = |mark: &canvas::Mark| matches!(mark, canvas::Mark::Line { ink: Ink::Held, .. });
     assert!(!picture.marks.iter().any(held), "nothing was controlled");
 }
 
 #[test]
 fn runs_that_are_not_drawn_are_counted() {
-    let fonts = canvas::Fonts::load().unwrap();
+    let fonts = Fonts::load().unwrap();
     let mut results = results();
     for seed in 8..30 {
         let held = super::results().runs.remove(1);

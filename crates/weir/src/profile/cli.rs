@@ -86,6 +86,10 @@ pub struct ReportArgs {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Write a page into this folder, and print only the answer
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "each"])]
+    pub html: Option<PathBuf>,
 }
 
 /// What a report shows.
@@ -114,6 +118,7 @@ Examples:
   weir profile report counts.windows
   weir profile report counts.windows --idle quiet.windows --workload db
   weir profile report counts.windows --json | jq '.headline'
+  weir profile report counts.windows --html out/db           a page to read: out/db/index.html
 
 Each figure says how it is known, and one that cannot be says why.
 
@@ -140,12 +145,17 @@ pub struct DiffArgs {
     /// Print everything as JSON
     #[arg(long, conflicts_with = "all")]
     pub json: bool,
+
+    /// Write a page with both reports into this folder, and print only how many figures changed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "all"])]
+    pub html: Option<PathBuf>,
 }
 
 const DIFF_HELP: &str = "\
 Examples:
   weir profile diff before.windows after.windows
   weir profile diff before.windows after.windows --workload db --json | jq '.[] | select(.verdict == \"changed\")'
+  weir profile diff before.windows after.windows --html out/diff
 
 Counts a second and residences are compared, with intervals of 99 % from the windows' scatter: a side needs four \
 windows or more.

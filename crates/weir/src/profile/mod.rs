@@ -3,6 +3,7 @@
 //! of events ([`tables`]), which that crate does not know. [`sim`] has counts of the synthetic server.
 
 pub mod cli;
+mod page;
 pub mod sim;
 mod tables;
 
@@ -151,6 +152,7 @@ fn show(args: &ReportArgs) -> Result<Exit> {
         workload: args.workload.as_deref(),
         each: args.shown.each,
         pathfinder: args.shown.method == MethodName::Pathfinder,
+        over_time: args.html.is_some(),
     };
     let made = report::report(&file, &options);
     if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
@@ -164,7 +166,10 @@ fn show(args: &ReportArgs) -> Result<Exit> {
             harmless(name)
         );
     }
-    show_report(&made, args.json)
+    match &args.html {
+        Some(dir) => page::of_report(dir, &args.file, &made),
+        None => show_report(&made, args.json),
+    }
 }
 
 /// Prints a report.
@@ -184,9 +189,16 @@ fn exit_of(made: &Report) -> Exit {
 fn compare(args: &DiffArgs) -> Result<Exit> {
     let (before, after) = (windows_of(&args.before)?, windows_of(&args.after)?);
     let rows = diff::diff(&before, &after, args.workload.as_deref());
-    match args.json {
-        true => print_json(&rows)?,
-        false => print(&diff::text(&rows, args.all))?,
+    match (&args.html, args.json) {
+        (Some(dir), _) => {
+            let files = [
+                (args.before.as_path(), &before),
+                (args.after.as_path(), &after),
+            ];
+            page::of_diff(dir, files, args.workload.as_deref(), &rows)?;
+        }
+        (None, true) => print_json(&rows)?,
+        (None, false) => print(&diff::text(&rows, args.all))?,
     }
     let is_same =
         |row: &diff::DiffRow| matches!(row.verdict, diff::DiffVerdict::NotDistinguishable { .. });

@@ -131,6 +131,7 @@ fn report_seed(
         workload: None,
         each: args.shown.each,
         pathfinder: args.shown.method == MethodName::Pathfinder,
+        over_time: false,
     };
     let report = report::report(file, &options);
     if args.json {
