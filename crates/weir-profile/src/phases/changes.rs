@@ -4,7 +4,7 @@
 
 use super::figures::{FigureValues, PhaseFigure};
 use super::segments::{BLOCKS_MAX, Blocks};
-use super::step::{PHASE_MIN, drawn_in};
+use super::step::{PHASE_MIN, median};
 use serde::Serialize;
 
 /// A figure that changed where a phase begins.
@@ -100,10 +100,10 @@ impl PhaseSearch {
             let at = places[number];
             let changed = self.blocks.iter();
             let changed = changed.filter(|blocks| blocks.change(from, at, to).is_some());
-            let sides: Vec<(&Blocks, Vec<f64>)> = changed
+            let sides: Vec<(&Blocks, &[f64])> = changed
                 .filter_map(|blocks| {
                     let (from, to) = (blocks.place_of(from), blocks.place_of(to));
-                    Some((blocks, drawn_in(blocks.values.get(from..to)?)?))
+                    Some((blocks, blocks.values.get(from..to)?))
                 })
                 .collect();
             let low = at.saturating_sub(2 * apart).max(from + apart);
@@ -172,23 +172,21 @@ impl PhaseSearch {
             .filter_map(|(place, value)| Some((low + place, (*value)?)))
             .collect();
         let plain: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
-        let Some(drawn) = drawn_in(&plain) else {
-            return start.window;
-        };
         // Within a block of where blocks have it.
-        let cuts = (PHASE_MIN..drawn.len().saturating_sub(PHASE_MIN))
+        let cuts = (PHASE_MIN..plain.len().saturating_sub(PHASE_MIN))
             .filter(|cut| known[*cut].0.abs_diff(start.window) <= self.block);
-        let best = cuts.min_by(|a, b| left_beside(&drawn, *a).total_cmp(&left_beside(&drawn, *b)));
+        let best = cuts.min_by(|a, b| left_beside(&plain, *a).total_cmp(&left_beside(&plain, *b)));
         best.map_or(start.window, |cut| known[cut].0)
     }
 }
 
-/// Squares that are left beside the means of both sides.
+/// What is left beside the medians of both sides, in all. Not squares: an odd value weighs no more than it must, and a
+/// value between two levels belongs to the nearer one.
 fn left_beside(values: &[f64], at: usize) -> f64 {
-    let squares = |side: &[f64]| -> f64 {
-        let mean = side.iter().sum::<f64>() / side.len().max(1) as f64;
-        side.iter().map(|value| (value - mean).powi(2)).sum()
+    let left = |side: &[f64]| -> f64 {
+        let middle = median(&mut side.to_vec()).unwrap_or(0.0);
+        side.iter().map(|value| (value - middle).abs()).sum()
     };
-    let (left, right) = values.split_at(at.min(values.len()));
-    squares(left) + squares(right)
+    let (before, after) = values.split_at(at.min(values.len()));
+    left(before) + left(after)
 }

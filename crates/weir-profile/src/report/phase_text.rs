@@ -8,6 +8,8 @@ use crate::phases::{FollowedFigure, LaggedPair, NoPhases, PhaseChange, PhaseFigu
 
 /// Phases that are shown.
 const PHASES_SHOWN: usize = 12;
+/// Figures whose forecasts are shown; --json has all.
+const FORECASTS_SHOWN: &[PhaseFigure] = &[PhaseFigure::StalledRatio, PhaseFigure::CxlLinesPerSec];
 /// Pairs of workloads that are shown.
 const PAIRS_SHOWN: usize = 10;
 
@@ -19,13 +21,16 @@ pub fn phases(out: &mut String, phases: &Result<PhaseReport, NoPhases>) {
         Err(NoPhases::NotCounted) => return,
         Err(why) => return line(out, &format!("phases: not looked for: {why}")),
     };
-    let by_chance = format!(
-        "one of a figure by chance: {} or less",
-        number(found.significance)
-    );
+    let sure = number(found.significance);
     match &found.phases[..] {
-        [_] | [] => line(out, &format!("phases: one, nothing changes ({by_chance})")),
-        all => line(out, &format!("phases: {} ({by_chance})", all.len())),
+        [_] | [] => line(
+            out,
+            &format!("phases: one, nothing changes (significance {sure} a figure)"),
+        ),
+        all => line(
+            out,
+            &format!("phases: {} (significance {sure} a figure)", all.len()),
+        ),
     }
     if found.block_windows > 1 {
         let (block, short) = (found.block_windows, 4 * found.block_windows);
@@ -144,7 +149,8 @@ fn one_figure(out: &mut String, figure: &FollowedFigure) {
             season.windows
         ));
     }
-    if let Ok(forecast) = &figure.outlook.forecast
+    if FORECASTS_SHOWN.contains(&figure.figure)
+        && let Ok(forecast) = &figure.outlook.forecast
         && let Some(last) = forecast.points.last()
     {
         let [mean, low, high] = [last.mean, last.low, last.high].map(|v| said(figure.figure, v));
