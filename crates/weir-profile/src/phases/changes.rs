@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of all figures of a subject together: a phase begins where one figure or more change, at the window at
-//! which all that change there agree best.
+//! Changes of all figures of a subject together: a phase begins where one figure or more change, at the
+//! window at which all that change there agree best.
 
 use super::figures::{FigureValues, PhaseFigure};
 use super::segments::{BLOCKS_MAX, Blocks};
@@ -121,8 +121,8 @@ impl PhaseSearch {
         }
     }
 
-    /// Places at which something changes between whole phases. The least sure one goes first, and what was two
-    /// phases is one for those that stay.
+    /// Places at which something changes between whole phases. The least sure one goes first, and what was
+    /// two phases is one for those that stay.
     fn kept(&self, mut places: Vec<usize>) -> Vec<PhaseStart> {
         loop {
             let starts: Vec<PhaseStart> = (0..places.len())
@@ -180,8 +180,8 @@ impl PhaseSearch {
     }
 }
 
-/// What is left beside the medians of both sides, in all. Not squares: an odd value weighs no more than it must, and a
-/// value between two levels belongs to the nearer one.
+/// What is left beside the medians of both sides, in all. Not squares: an odd value weighs no more than it
+/// must, and a value between two levels belongs to the nearer one.
 fn left_beside(values: &[f64], at: usize) -> f64 {
     let left = |side: &[f64]| -> f64 {
         let middle = median(&mut side.to_vec()).unwrap_or(0.0);

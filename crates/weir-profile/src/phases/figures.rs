@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures that phases are looked for in: one value a window, by the same counts in all windows. What cannot be made
-//! of a window's counts is absent there, and counted as absent.
+//! Figures that phases are looked for in: one value a window, by the same counts in all windows. What cannot
+//! be made of a window's counts is absent there, and counted as absent.
 
 use crate::counts::Counts;
 use crate::stages::{clock_of, residence_ns};
@@ -201,8 +201,8 @@ pub struct FigureValues {
     pub values: Vec<Option<f64>>,
 }
 
-/// Values of the machine's figures, or of a workload's. Of each figure the formula is taken that most windows have
-/// counts for, so that it means the same in all of them. Figures that no window has are left out.
+/// Values of the machine's figures, or of a workload's. Of each figure the formula is taken that most windows
+/// have counts for, so that it means the same in all of them. Figures that no window has are left out.
 pub fn values(windows: &[Window], name: Option<&str>) -> Vec<FigureValues> {
     let of = |(figure, formulas): &(PhaseFigure, &[PhaseFormula<&str>])| {
         let parsed = formulas.iter().map(PhaseFormula::parsed);

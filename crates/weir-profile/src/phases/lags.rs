@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Correlation between workloads, now and some windows later: a neighbour's lines from CXL memory with what another
-//! workload stalls.
+//! Correlation between workloads, now and some windows later: a neighbour's lines from CXL memory with what
+//! another workload stalls.
 //!
-//! Values are taken without what the value before says of them (autoregression of order 1). So two loads which
-//! merely drift are not taken to go together. A correlation is given where chance makes as large a one, among all
-//! that were looked at, with [`SIGNIFICANCE`] at most.
+//! Values are taken without what the value before says of them (autoregression of order 1). So two loads
+//! which merely drift are not taken to go together. A correlation is given where chance makes as large a one,
+//! among all that were looked at, with [`SIGNIFICANCE`] at most.
 
 use super::figures::PhaseFigure;
 use super::segments::SIGNIFICANCE;
@@ -54,7 +54,8 @@ pub struct LaggedPair {
     pub chance_max: f64,
 }
 
-/// Correlations that are more than chance, the strongest first; of a pair of workloads and figures the strongest.
+/// Correlations that are more than chance, the strongest first; of a pair of workloads and figures the
+/// strongest.
 pub fn lagged(windows: &[Window], all: &[Followed]) -> Vec<LaggedPair> {
     let workloads = all.iter().filter(|one| one.name.is_some());
     let workloads: Vec<&Followed> = workloads.take(WORKLOADS_MAX).collect();
@@ -115,8 +116,8 @@ fn length(windows: &[Window], lag: usize) -> Option<Nanos> {
     Some(Nanos(one.0.saturating_mul(u64::try_from(lag).ok()?)))
 }
 
-/// What is new in each window: its value less what the value before says of it, drawn in. Nothing where either is
-/// absent or time is missing between them.
+/// What is new in each window: its value less what the value before says of it, drawn in. Nothing where
+/// either is absent or time is missing between them.
 fn new_in_each(values: &[Option<f64>], adjoining: &[bool]) -> Vec<Option<f64>> {
     let known: Vec<f64> = values.iter().flatten().copied().collect();
     let Some(drawn) = drawn_in(&known) else {

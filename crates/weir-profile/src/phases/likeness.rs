@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Phases that are alike, so that a load which comes and goes is seen as one: windows of a phase belong together
-//! already, and phases whose figures agree are clustered (DBSCAN).
+//! Phases that are alike, so that a load which comes and goes is seen as one: windows of a phase belong
+//! together already, and phases whose figures agree are clustered (DBSCAN).
 
 use super::Phase;
 use super::figures::{FigureValues, PhaseFigure};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Phases of a recording: when what a subject does changes, what changes then, which phases are alike, and what is to
-//! be expected next.
+//! Phases of a recording: when what a subject does changes, what changes then, which phases are alike, and
+//! what is to be expected next.
 //!
 //! ```text
 //! windows ─► figures ─► segments ─► changes ─► phases ─► likeness

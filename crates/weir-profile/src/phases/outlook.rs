@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be expected of a figure next: its trend in the last phase, a season that repeats, and a forecast with
-//! intervals by exponential smoothing (Holt-Winters: level, trend where there is one, season where there is one).
+//! What is to be expected of a figure next: its trend in the last phase, a season that repeats, and a
+//! forecast with intervals by exponential smoothing (Holt-Winters: level, trend where there is one, season
+//! where there is one).
 //!
 //! Seasons are split off by STL (stlrs), and levels are smoothed by ETS (augurs-ets).
 
@@ -187,7 +188,8 @@ fn season(run: &[f64]) -> Option<Season> {
         sum / squares * n / (n - lag as f64)
     };
     let all: Vec<f64> = (0..=2 * longest + 1).map(alike).collect();
-    // Values near each other are alike without any season: it begins behind the first place where they are not.
+    // Values near each other are alike without any season: it begins behind the first place where they are
+    // not.
     let first = all
         .iter()
         .position(|alike| *alike < SEASON_ALIKE_MIN[1] / 2.0)?;
@@ -230,8 +232,8 @@ fn last_round(split: &MstlResult<f64>, season: usize) -> Option<&[f64]> {
     all.get(all.len().checked_sub(season)?..)
 }
 
-/// Values less their mean, ÷ their deviation: a library that counts in f32 or has absolute tolerances sees them all
-/// alike. And the deviation; nothing where there is none.
+/// Values less their mean, ÷ their deviation: a library that counts in f32 or has absolute tolerances sees
+/// them all alike. And the deviation; nothing where there is none.
 fn scaled(run: &[f64]) -> Option<(Vec<f64>, f64)> {
     let n = run.len() as f64;
     let mean = run.iter().sum::<f64>() / n;
@@ -248,8 +250,8 @@ fn no_model(why: &dyn std::fmt::Display) -> NoOutlook {
     NoOutlook::NoModel { why }
 }
 
-/// Exponential smoothing of scaled values, with a trend where there is one. Errors are additive: intervals are by
-/// formula then, and those of others would be drawn at random.
+/// Exponential smoothing of scaled values, with a trend where there is one. Errors are additive: intervals
+/// are by formula then, and those of others would be drawn at random.
 fn smoothed_on(values: &[f64], has_trend: bool) -> Result<augurs_core::Forecast, NoOutlook> {
     let kind = ModelType {
         error: ErrorComponent::Additive,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places at which a figure's level changes: seeded binary segmentation (Kovács, Bühlmann, Li and Munk, Biometrika
-//! 2023), with the narrowest interval over the threshold first (Baranowski, Chen and Fryzlewicz, 2019).
+//! Places at which a figure's level changes: seeded binary segmentation (Kovács, Bühlmann, Li and Munk,
+//! Biometrika 2023), with the narrowest interval over the threshold first (Baranowski, Chen and Fryzlewicz,
+//! 2019).
 //!
 //! Intervals of all lengths, each overlapping its neighbours by half, are looked at for one step. Chances are
-//! multiplied by all places that were looked at (Bonferroni), so a figure of a recording without any change shows
-//! one with a probability of [`SIGNIFICANCE`] at most, however long the recording is.
+//! multiplied by all places that were looked at (Bonferroni), so a figure of a recording without any change
+//! shows one with a probability of [`SIGNIFICANCE`] at most, however long the recording is.
 
 use super::figures::PhaseFigure;
 use super::step::{LevelStep, PHASE_MIN, Scatter, alike_beside, drawn_in, largest_step, step_at};
@@ -83,7 +84,8 @@ impl Blocks {
             values: means,
             starts,
         };
-        // What is left beside the changes says how alike values are, and that which changes are more than chance.
+        // What is left beside the changes says how alike values are, and that which changes are more than
+        // chance.
         let least = blocks.scatter.alike;
         for _ in 0..PASSES {
             let places = blocks.places();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One step in a run of values: where it is, how large, and how probably chance makes as large a one.
 //!
-//! The statistic is Student's t of the means on both sides, at the place where it is largest. Values far from the
-//! median are drawn in, so that one odd value makes no step. Values that follow each other are alike: they count
-//! for fewer than they are, by the autocorrelation that is left beside the step.
+//! The statistic is Student's t of the means on both sides, at the place where it is largest. Values far from
+//! the median are drawn in, so that one odd value makes no step. Values that follow each other are alike:
+//! they count for fewer than they are, by the autocorrelation that is left beside the step.
 
 use distrs::Normal;
 
@@ -66,8 +66,8 @@ pub fn drawn_in(values: &[f64]) -> Option<Vec<f64>> {
     })
 }
 
-/// How values scatter, by the differences of those that follow each other. Differences far from the others are steps,
-/// and are left out.
+/// How values scatter, by the differences of those that follow each other. Differences far from the others
+/// are steps, and are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scatter {
     /// Autocorrelation, 0 or more: at least so much.
@@ -99,8 +99,8 @@ impl Scatter {
         }
         let ratio = if pairs > 0.0 { next / pairs } else { -0.5 };
         let count = known.len() as f64;
-        // Of values that are not alike at all, differences have −1/2. The least that it may be: few differences say
-        // little.
+        // Of values that are not alike at all, differences have −1/2. The least that it may be: few
+        // differences say little.
         let least = 1.0 + 2.0 * ratio - 2.0 * ALIKE_ERROR / count.max(1.0).sqrt();
         let alike = alike.unwrap_or(least).clamp(0.0, ALIKE_MAX);
         Scatter {
@@ -132,8 +132,8 @@ pub fn alike_beside(values: &[f64], places: &[usize]) -> f64 {
     alike.clamp(0.0, ALIKE_MAX)
 }
 
-/// The largest step in these values, of which [`PHASE_MIN`] or more are on each side. Nothing where there are too
-/// few values, where they are all the same, or where a straight line fits them better than a step.
+/// The largest step in these values, of which [`PHASE_MIN`] or more are on each side. Nothing where there are
+/// too few values, where they are all the same, or where a straight line fits them better than a step.
 ///
 /// `near`: how values scatter near these.
 pub fn largest_step(values: &[f64], near: Scatter) -> Option<LevelStep> {
@@ -207,8 +207,8 @@ pub fn step_at(values: &[f64], at: usize, near: Scatter) -> Option<LevelStep> {
     })
 }
 
-/// How probably Student's t is as far from 0 (Wallace 1959: within a tenth where it is above 1e-6, too high further
-/// out, where series in use give no number at all).
+/// How probably Student's t is as far from 0 (Wallace 1959: within a tenth where it is above 1e-6, too high
+/// further out, where series in use give no number at all).
 fn chance_of(t: f64, freedom: f64) -> f64 {
     let normal = (freedom * (t * t / freedom).ln_1p()).sqrt();
     2.0 * Normal::cdf(

@@ -139,8 +139,8 @@ impl Span {
 /// What the machine is called among subjects.
 pub const MACHINE: &str = "machine";
 
-/// What each rule says of a subject. Where its load has phases, a rule may find something in some of them only: that
-/// is what it says then, with the phases.
+/// What each rule says of a subject. Where its load has phases, a rule may find something in some of them
+/// only: that is what it says then, with the phases.
 pub fn judged(
     file: &WindowFile,
     whole: &Span,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Phases of a subject with what only all counts of a phase together say: the hot path, the part of CXL memory in
-//! stalls, and findings.
+//! Phases of a subject with what only all counts of a phase together say: the hot path, the part of CXL
+//! memory in stalls, and findings.
 
 use super::RuleReport;
 use super::judged::Span;
@@ -36,7 +36,8 @@ pub struct PhaseReport {
     pub phases: Vec<PhaseRow>,
     /// Probability that a figure without any change shows one.
     pub significance: f64,
-    /// Windows taken together where the recording is long; changes shorter than four times as many are not seen.
+    /// Windows taken together where the recording is long; changes shorter than four times as many are not
+    /// seen.
     pub block_windows: usize,
     /// Places between windows at which time is missing.
     pub gaps: usize,

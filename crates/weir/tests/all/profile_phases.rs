@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Phases of a recording, and parts of one, as users of `weir profile` meet them: cases 1 and 7 of the simulated
-//! server, of which it is known when they change.
+//! Phases of a recording, and parts of one, as users of `weir profile` meet them: cases 1 and 7 of the
+//! simulated server, of which it is known when they change.
 
 use serde_json::Value;
 use std::process::{Command, Output};
