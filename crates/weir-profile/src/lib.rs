@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! perf_stat ─► recipes ─► window_file ─► counts ─► path_map, stages, stalls, culprit ─► findings ─► report
-//! (lines of     (events    (windows,      (one       (figures, or a
-//!  perf stat)    to roles)  as JSON lines) per role)  refusal each: quality)
+//! (lines of     (events    (windows,  │   (one       (figures, or a                               ▲
+//!  perf stat)    to roles)  as JSON   │    per role)  refusal each: quality)                      │
+//!                           lines)    └────────────► phases (what changes from window to window) ─┘
 //! ```
 //!
 //! [`paper`] has the algorithms of PathFinder, as printed and mended: yardsticks, not the method.
@@ -24,6 +25,7 @@ pub mod findings;
 pub mod input;
 pub mod paper;
 pub mod path_map;
+pub mod phases;
 pub mod report;
 pub mod stages;
 pub mod stalls;
@@ -31,5 +33,6 @@ pub mod stalls;
 pub use figure::counts::{self, Counts};
 pub use figure::quality::{self, Refusal};
 pub use figure::{Answer, Figure, Unit};
+pub use input::time_span::{TimeSpan, TimeSpanError};
 pub use input::window_file::{self, WindowFile};
 pub use input::{perf_stat, recipes};

@@ -94,7 +94,16 @@ const RULES: &[Rule] = &[
     ),
     row("weir-linux", &["weir-core", "weir-events"]),
     Rule {
-        outside: Some(&["serde", "serde_json", "thiserror"]),
+        outside: Some(&[
+            "augurs-clustering",
+            "augurs-core",
+            "augurs-ets",
+            "distrs",
+            "serde",
+            "serde_json",
+            "stlrs",
+            "thiserror",
+        ]),
         pure: Some("crates/weir-profile/src"),
         ..row("weir-profile", &["weir-core"])
     },

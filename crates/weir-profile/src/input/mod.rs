@@ -3,4 +3,5 @@
 
 pub mod perf_stat;
 pub mod recipes;
+pub mod time_span;
 pub mod window_file;

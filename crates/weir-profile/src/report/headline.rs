@@ -3,6 +3,7 @@
 //! next. Or that nothing was found, and what was looked at.
 
 use super::RuleReport;
+use super::judged::FoundPhases;
 use crate::findings::{Finding, RULES, RuleOutcome};
 use crate::window_file::WindowFile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,11 +48,37 @@ fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [St
     ]
 }
 
-/// `since 0.2 s, in 17 of 24 windows`; nothing where nothing is found, or no time is known.
+/// `since 0.2 s until 0.45 s: phase 1 of 2, in 17 of 24 windows`; nothing where nothing is found, or no time is known.
 pub fn since(report: &RuleReport, windows: usize) -> Option<String> {
     let (_, many) = report.found_in?;
     let (all, since) = (count_of_windows(windows), time(report.since_ns?));
-    Some(format!("since {since}, in {many} of {all}"))
+    let phases = report.found_in_phases.as_ref();
+    let phases = phases.map_or_else(String::new, phases_said);
+    Some(format!("since {since}{phases}, in {many} of {all}"))
+}
+
+/// ` until 0.450 ms: phase 1 of 2`.
+fn phases_said(found: &FoundPhases) -> String {
+    let until = found
+        .to
+        .map_or_else(String::new, |to| format!(" until {}", time(to)));
+    let which: Vec<String> = found
+        .phases
+        .iter()
+        .take(BLAMED_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let more = if found.phases.len() > which.len() {
+        " …"
+    } else {
+        ""
+    };
+    let word = if found.phases.len() == 1 {
+        "phase"
+    } else {
+        "phases"
+    };
+    format!("{until}: {word} {}{more} of {}", which.join(", "), found.of)
 }
 
 /// `, because of big (75 %), small (20 %)`.
@@ -74,7 +101,7 @@ fn count_of_windows(windows: usize) -> String {
 }
 
 /// In a unit in which a short time is not 0.0.
-fn time(ns: Nanos) -> String {
+pub fn time(ns: Nanos) -> String {
     match ns.secs_f64() {
         0.0 => "0 s".to_owned(),
         secs if secs < 0.1 => format!("{:.3} ms", secs * 1e3),

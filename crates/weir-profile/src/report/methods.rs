@@ -128,6 +128,33 @@ pub const METHODS: &[Method] = &[
         refused: "--idle or the residences are missing",
     },
     Method {
+        name: "phases",
+        is: "when what a subject does changes: seeded binary segmentation of each figure, Student's t by the scatter near it and \
+             the likeness of windows that follow each other. A figure without any change shows one in a thousand recordings. \
+             A phase has 4 windows or more, and begins where a figure changes by 5 % (a share: 2 points) or more. Phases are \
+             alike where no figure differs by 10 % (4 points) and 3 standard errors",
+        needs: "12 windows with: l1d.drd.miss.stalls, core.any.any.clock and .instructions; sq.reads (or sq.drd, tor, port, \
+                device) .cxl and .dram lines; sq.reads.any, sq.pf.any; tor.drd.cxl (or sq.drd) .occupancy and .inserts",
+        refused: "there are fewer windows. A window without a count is absent: it is never zero. Of a figure the formula is taken \
+                  that most windows have counts for",
+    },
+    Method {
+        name: "trend, season, forecast",
+        is: "trend: the slope of a straight line in the last phase, where its interval of 99 % does not hold 0. Season: what \
+             comes round after the same number of windows, four times or more (STL). Forecast: exponential smoothing \
+             (Holt-Winters) of the last phase, with intervals that hold nine of ten windows to come",
+        needs: "16 windows at the end of the last phase, as long as each other and without a gap",
+        refused: "there are fewer, or it is the same in all",
+    },
+    Method {
+        name: "workloads that go together",
+        is: "correlation of what is new in a window (less what the window before says of it) of one workload's lines with \
+             another's stalls or residence, in the same window or up to 10 later. None where chance makes as large a one \
+             more often than once in a thousand recordings. It is no proof of a cause",
+        needs: "30 pairs of windows of both workloads",
+        refused: "it is below 0.3, or may be chance",
+    },
+    Method {
         name: "as PathFinder counts",
         is: "figures of its Table 7, and shares of a stall by lines alone, by fixed latencies, by residences and by its \
              Algorithm 2, mended: yardsticks, which err by 0.2 to 0.4 in a trial",

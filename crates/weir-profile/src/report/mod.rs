@@ -7,13 +7,16 @@ pub mod methods;
 mod model_text;
 mod named;
 pub mod over_time;
+mod phase_rows;
+mod phase_text;
 mod places;
 mod scene;
 pub mod text;
 
-pub use headline::{because_of, since};
-pub use judged::{MACHINE, RuleReport};
+pub use headline::{because_of, since, time};
+pub use judged::{FoundPhases, MACHINE, RuleReport};
 pub use named::NamedFigure;
+pub use phase_rows::{PhaseReport, PhaseRow};
 pub use places::CountedPlaces;
 
 use crate::counts::Counts;
@@ -22,6 +25,7 @@ use crate::figure::sources::Sources;
 use crate::figure::{printable, printable_within};
 use crate::paper::{path_classes, stall_share};
 use crate::path_map::{self, HiddenFall, PathMap};
+use crate::phases::{Followed, LaggedPair, NoPhases, lagged, phases};
 use crate::quality::{self, Agreement};
 use crate::stages::{self, Stages};
 use crate::stalls::what_if::{Otherwise, speedup};
@@ -37,7 +41,7 @@ use weir_core::window::role::Stage;
 use weir_core::{Nanos, Role, Window};
 
 /// Version of the formulas: figures of two versions need not agree.
-pub const METHOD_VERSION: u32 = 2;
+pub const METHOD_VERSION: u32 = 3;
 /// Events without a role that a report names.
 const EVENTS_SHOWN: usize = 40;
 /// Neighbours without which a workload's time is estimated.
@@ -81,6 +85,9 @@ pub struct Report {
     pub rules: Vec<RuleReport>,
     /// Waits at the stages that workloads share, or why they are not known.
     pub waits: Result<Waits, Refusal>,
+    /// Workloads that go together, now or some windows later.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lags: Vec<LaggedPair>,
     /// The machine, and each workload.
     pub subjects: Vec<Subject>,
     /// Stalls, load and waiting by span of time, where asked for.
@@ -102,6 +109,8 @@ pub struct Subject {
     /// How much faster it would be otherwise, by the model of its stalls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
+    /// When what it does changes, or why that was not looked for.
+    pub phases: Result<PhaseReport, NoPhases>,
     /// Of each window, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<Figures>,
@@ -179,11 +188,19 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    fn rules(&self, name: Option<&str>) -> Vec<RuleReport> {
-        judged(&self.whole, &self.spans, name, self.idle.as_ref())
+    /// What rules and figures say of a subject, in all windows and in its phases.
+    fn judged(&self, followed: &Followed) -> (Vec<RuleReport>, Subject) {
+        let (name, idle) = (followed.name.as_deref(), self.idle.as_ref());
+        let phases = phases(&self.file.windows, followed);
+        let by_phase = phase_rows::spans(self.file, &phases, idle);
+        let spans = [&self.spans[..], &by_phase];
+        let rules = judged(self.file, &self.whole, spans, name, idle);
+        let phases = phases.map(|phases| phase_rows::rows(phases, &by_phase, name, &rules));
+        let subject = self.subject(name, phases);
+        (rules, subject)
     }
 
-    fn subject(&self, name: Option<&str>) -> Subject {
+    fn subject(&self, name: Option<&str>, phases: Result<PhaseReport, NoPhases>) -> Subject {
         let idle = self.idle.as_ref();
         let figures = |scene: &Scene| figures(scene, self.file, self.options, idle, name);
         let falls = self.each.windows(2).enumerate();
@@ -200,6 +217,7 @@ impl<'a> Recorded<'a> {
                 Err(_) => Vec::new(),
             },
             figures: of_all,
+            phases,
             hidden_falls: falls.collect(),
             each: match self.options.each {
                 true => self.each.iter().map(figures).collect(),
@@ -213,11 +231,12 @@ impl<'a> Recorded<'a> {
 pub fn report(file: &WindowFile, options: &Options) -> Report {
     let recorded = Recorded::new(file, options);
     let names = subjects_of(file, options.workload);
-    let of = |name: &Option<String>| {
-        let name = name.as_deref();
-        (recorded.rules(name), recorded.subject(name))
-    };
-    let (rules, subjects): (Vec<_>, Vec<_>) = names.iter().map(of).unzip();
+    let followed = names
+        .iter()
+        .map(|name| Followed::new(&file.windows, name.as_deref()));
+    let followed: Vec<Followed> = followed.collect();
+    let judged = followed.iter().map(|one| recorded.judged(one));
+    let (rules, subjects): (Vec<_>, Vec<_>) = judged.unzip();
     let rules: Vec<RuleReport> = rules.into_iter().flatten().collect();
     let length_ns = total_length(&file.windows);
     let over_time = options
@@ -235,6 +254,7 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         rules,
         waits: recorded.whole.waits().clone(),
         over_time,
+        lags: lagged(&file.windows, &followed),
         subjects,
         notes: notes
             .map(|note| printable_within(note, NOTE_CHARS_MAX))

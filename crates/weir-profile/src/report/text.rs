@@ -2,7 +2,8 @@
 //! A report for people: one figure a line, with its quality behind it.
 
 use super::headline::because_of;
-use super::{Figures, Pathfinder, Report, Subject, is_not_recorded, model_text as model};
+use super::{Figures, Pathfinder, Report, Subject, is_not_recorded};
+use super::{model_text as model, phase_text};
 use crate::figure::{Answer, Figure, Unit};
 use crate::findings::RuleOutcome;
 use crate::path_map::{PathMap, PathRow};
@@ -20,6 +21,7 @@ pub fn text(report: &Report) -> String {
         describe(&mut out, subject);
     }
     model::waits(&mut out, &report.waits);
+    phase_text::lags(&mut out, &report.lags);
     findings(&mut out, report);
     for note in &report.notes {
         line(&mut out, &format!("note: {note}"));
@@ -42,6 +44,7 @@ fn describe(out: &mut String, subject: &Subject) {
     line(out, &format!("\n== {}", subject.name));
     figures(out, &subject.figures);
     model::what_if(out, &subject.what_if);
+    phase_text::phases(out, &subject.phases);
     for (place, each) in subject.each.iter().enumerate() {
         line(out, &format!("\n-- {}, window {}", subject.name, place + 1));
         figures(out, each);

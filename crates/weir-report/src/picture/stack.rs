@@ -18,7 +18,7 @@ const ENTRY: f32 = 20.0;
 const ENTRY_CHARS: usize = 42;
 
 /// How an area is drawn: with what, and what is over it.
-pub type Look = (Ink, Hatch);
+pub type AreaStyle = (Ink, Hatch);
 
 /// One of the parts.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Layer {
     /// Its name in the legend.
     pub name: String,
     /// How it is drawn.
-    pub look: Look,
+    pub look: AreaStyle,
     /// Its value in each span, from 0 to 1; nothing where the whole is not known.
     pub values: Vec<Option<f64>>,
 }
@@ -73,12 +73,12 @@ pub struct TimeStack {
     pub moments: Vec<Moment>,
 }
 
-struct Frame {
+struct StackFrame {
     from: f64,
     to: f64,
 }
 
-impl Frame {
+impl StackFrame {
     fn x(&self, value: f64) -> f32 {
         let part = ((value - self.from) / (self.to - self.from)) as f32;
         LEFT + part.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
@@ -92,7 +92,7 @@ impl Frame {
 /// Draws it. The axis upwards is the whole, from 0 to 100 %, so that pictures can be compared.
 pub fn stack(stack: &TimeStack) -> Picture {
     let (from, to) = stack.x.ends();
-    let frame = Frame { from, to };
+    let frame = StackFrame { from, to };
     let title = line(&stack.title, 100);
     let mut marks = vec![words(
         Ink::Text,
@@ -121,7 +121,7 @@ fn muted(at: At, anchor: Anchor, text: String) -> Mark {
     words(Ink::Muted, at, anchor, 13.0, false, text)
 }
 
-fn grid(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &Frame) {
+fn grid(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &StackFrame) {
     let right = WIDTH - RIGHT;
     for value in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let y = frame.y(value);
@@ -163,7 +163,7 @@ fn layer_areas(
     stack: &TimeStack,
     layer: &Layer,
     below: &mut [f64],
-    frame: &Frame,
+    frame: &StackFrame,
 ) {
     let mut upper: Vec<At> = Vec::new();
     let mut lower: Vec<At> = Vec::new();
@@ -201,7 +201,7 @@ fn layer_areas(
 }
 
 /// How spans without a value are drawn.
-const GAP: Look = (Ink::Grid, Hatch::Falling);
+const GAP: AreaStyle = (Ink::Grid, Hatch::Falling);
 
 fn is_gap(stack: &TimeStack, place: usize) -> bool {
     let lacks = |layer: &Layer| layer.values.get(place).is_some_and(Option::is_none);
@@ -209,7 +209,7 @@ fn is_gap(stack: &TimeStack, place: usize) -> bool {
 }
 
 /// Spans without a value are hatched from top to bottom.
-fn gaps(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &Frame) {
+fn gaps(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &StackFrame) {
     let (ink, hatch) = GAP;
     for (place, (from, to)) in stack.x.spans.iter().enumerate() {
         if is_gap(stack, place) {
@@ -221,7 +221,7 @@ fn gaps(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &Frame) {
     }
 }
 
-fn moments(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &Frame) {
+fn moments(marks: &mut Vec<Mark>, stack: &TimeStack, frame: &StackFrame) {
     for (place, moment) in stack.moments.iter().enumerate() {
         let (x, top) = (frame.x(moment.at), TOP - 6.0);
         marks.push(Mark::Line {
@@ -242,7 +242,7 @@ fn legend(marks: &mut Vec<Mark>, stack: &TimeStack) -> f32 {
     let x = WIDTH - RIGHT + 20.0;
     let mut y = TOP + 6.0;
     let layers = stack.layers.iter().rev();
-    let mut entries: Vec<(Look, &str)> = layers
+    let mut entries: Vec<(AreaStyle, &str)> = layers
         .map(|layer| (layer.look, layer.name.as_str()))
         .collect();
     if (0..stack.x.spans.len()).any(|place| is_gap(stack, place)) {
@@ -265,7 +265,7 @@ fn legend(marks: &mut Vec<Mark>, stack: &TimeStack) -> f32 {
 }
 
 /// A sample of how something is drawn.
-pub fn swatch((ink, hatch): Look, (x, y): At) -> Mark {
+pub fn swatch((ink, hatch): AreaStyle, (x, y): At) -> Mark {
     Mark::Area {
         ink,
         hatch,

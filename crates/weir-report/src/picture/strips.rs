@@ -5,7 +5,7 @@ use crate::picture::canvas::{Anchor, Mark, Picture};
 use crate::picture::chart::words;
 use crate::picture::ink::Ink;
 use crate::picture::paint::Fonts;
-use crate::picture::stack::{Look, swatch};
+use crate::picture::stack::{AreaStyle, swatch};
 use crate::text::line;
 
 const WIDTH: f32 = 1200.0;
@@ -22,7 +22,7 @@ pub struct StripKind {
     /// Its name in the legend.
     pub name: String,
     /// How it is drawn.
-    pub look: Look,
+    pub look: AreaStyle,
 }
 
 /// A whole.

@@ -3,8 +3,8 @@
 
 use crate::picture::stack::{Moment, SpanAxis};
 use weir_core::Nanos;
-use weir_profile::report::Report;
 use weir_profile::report::over_time::OverTime;
+use weir_profile::report::{Report, time};
 
 /// Moments that are marked in one picture.
 const MOMENTS_MAX: usize = 4;
@@ -12,6 +12,7 @@ const MOMENTS_MAX: usize = 4;
 /// Where spans lie: by time where all windows have a length and follow each other, else by their numbers.
 pub struct TimeScale {
     ns_per_unit: f64,
+    origin: Nanos,
     /// The axis.
     pub axis: SpanAxis,
 }
@@ -38,6 +39,7 @@ impl TimeScale {
                 .map(|span| number(span.first_window, span.windows));
             return TimeScale {
                 ns_per_unit: 0.0,
+                origin,
                 axis: SpanAxis {
                     name: format!(
                         "windows since the begin, as their times are not known ({steps})"
@@ -47,22 +49,28 @@ impl TimeScale {
             };
         }
         let since = |ns: Nanos| ns.0.saturating_sub(origin.0) as f64;
+        let at = match origin {
+            Nanos(0) => String::new(),
+            origin => format!(" (at {})", time(origin)),
+        };
         let (ns_per_unit, unit) = unit(spans.last().map_or(0.0, |span| since(span.to)));
         let times = spans
             .iter()
             .map(|span| (since(span.from) / ns_per_unit, since(span.to) / ns_per_unit));
         TimeScale {
             ns_per_unit,
+            origin,
             axis: SpanAxis {
-                name: format!("time since the first window, {unit} ({steps})"),
+                name: format!("time since the first window{at}, {unit} ({steps})"),
                 spans: times.collect(),
             },
         }
     }
 
-    /// A time since the begin of the recording on the axis; nothing where it shows no times.
-    pub fn place(&self, since: Nanos) -> Option<f64> {
-        (self.ns_per_unit > 0.0).then_some(since.0 as f64 / self.ns_per_unit)
+    /// A time of the recording on the axis; nothing where it shows no times.
+    pub fn place(&self, at: Nanos) -> Option<f64> {
+        let since = at.0.saturating_sub(self.origin.0) as f64;
+        (self.ns_per_unit > 0.0).then_some(since / self.ns_per_unit)
     }
 
     /// A span in words.

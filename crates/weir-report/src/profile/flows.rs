@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines by where they come from: what the widths of the server's picture are made of.
 
-use super::words::Kind;
+use super::words::SupplierKind;
 use crate::picture::ink::Hatch;
-use crate::picture::stack::Look;
+use crate::picture::stack::AreaStyle;
 use weir_core::window::role::{AccessPath, Stage, Target};
 use weir_profile::report::Figures;
 
@@ -34,24 +34,24 @@ impl Source {
     ];
 
     fn of(stage: Stage, target: Target) -> Option<Source> {
-        match (stage, Kind::of(target)) {
+        match (stage, SupplierKind::of(target)) {
             (Stage::L2, _) => Some(Source::L2),
-            (_, Kind::Cxl) => Some(Source::Cxl),
-            (_, Kind::Dram) => Some(Source::Dram),
-            (_, Kind::Remote) => Some(Source::Remote),
-            (_, Kind::Caches) => Some(Source::Llc),
-            (_, Kind::Unknown) => None,
+            (_, SupplierKind::Cxl) => Some(Source::Cxl),
+            (_, SupplierKind::Dram) => Some(Source::Dram),
+            (_, SupplierKind::Remote) => Some(Source::Remote),
+            (_, SupplierKind::Caches) => Some(Source::Llc),
+            (_, SupplierKind::Unknown) => None,
         }
     }
 
     /// How its band is drawn.
-    pub fn look(self) -> Look {
+    pub fn look(self) -> AreaStyle {
         match self {
-            Source::Dram => (Kind::Dram.ink(), Hatch::Plain),
-            Source::Remote => (Kind::Remote.ink(), Hatch::Rising),
-            Source::Cxl => (Kind::Cxl.ink(), Hatch::Falling),
-            Source::Llc => (Kind::Caches.ink(), Hatch::Crossed),
-            Source::L2 => (Kind::Caches.ink(), Hatch::Level),
+            Source::Dram => (SupplierKind::Dram.ink(), Hatch::Plain),
+            Source::Remote => (SupplierKind::Remote.ink(), Hatch::Rising),
+            Source::Cxl => (SupplierKind::Cxl.ink(), Hatch::Falling),
+            Source::Llc => (SupplierKind::Caches.ink(), Hatch::Crossed),
+            Source::L2 => (SupplierKind::Caches.ink(), Hatch::Level),
         }
     }
 }

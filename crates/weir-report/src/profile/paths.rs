@@ -2,12 +2,12 @@
 //! Both maps of where data comes from, side by side and never added: loads by where they were found, and lines by
 //! supplier. Each says what its shares are of.
 
-use super::words::{Kind, amount, cell, known_cell, long, look, right, tail, words};
+use super::words::{SupplierKind, amount, cell, known_cell, long, look, right, tail, words};
 use crate::page::document::{Cell, Part, Table};
 use crate::picture::canvas::Picture;
 use crate::picture::ink::Hatch;
 use crate::picture::paint::Fonts;
-use crate::picture::stack::Look;
+use crate::picture::stack::AreaStyle;
 use crate::picture::strips::{Strip, StripKind, Strips, strips};
 use crate::text::{NONE, percent};
 use weir_core::Role;
@@ -48,10 +48,10 @@ impl MapKind {
 }
 
 /// How a cell is drawn: supplier by ink, place by hatch.
-fn cell_look(role: Role) -> Look {
+fn cell_look(role: Role) -> AreaStyle {
     let kind = match role.stage {
-        Stage::L1d | Stage::FillBuffer | Stage::L2 | Stage::StoreBuffer => Kind::Caches,
-        _ => Kind::of(role.target),
+        Stage::L1d | Stage::FillBuffer | Stage::L2 | Stage::StoreBuffer => SupplierKind::Caches,
+        _ => SupplierKind::of(role.target),
     };
     let is_cache = matches!(role.target, Target::Own) && role.stage == Stage::SuperQueue;
     match role.target {

@@ -8,7 +8,7 @@ use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::words;
 use crate::picture::ink::{Hatch, Ink};
 use crate::picture::matrix::fill_ink;
-use crate::picture::stack::{Look, swatch};
+use crate::picture::stack::{AreaStyle, swatch};
 use crate::text::{line, number, percent};
 use weir_core::window::role::{Stage, Target};
 use weir_profile::report::Figures;
@@ -121,7 +121,7 @@ fn legend(marks: &mut Vec<Mark>, flows: &Flows) {
     marks.push(muted((LEFT + 420.0, SIZE.1 - 22.0), shades.into()));
 }
 
-const WRITES: Look = (Ink::Stores, Hatch::Dotted);
+const WRITES: AreaStyle = (Ink::Stores, Hatch::Dotted);
 
 /// Each source's band, from its box to L1D; and writes from the table of requests on.
 fn bands(marks: &mut Vec<Mark>, flows: &Flows, whole: f64) {
@@ -182,13 +182,13 @@ fn middle(top: f32, box_height: f32, height: f32) -> f32 {
     top + ((box_height - height) / 2.0).max(0.0)
 }
 
-fn flat((ink, hatch): Look, from: At, to: At, height: f32) -> Mark {
+fn flat((ink, hatch): AreaStyle, from: At, to: At, height: f32) -> Mark {
     let points = vec![from, to, (to.0, to.1 + height), (from.0, from.1 + height)];
     Mark::Area { ink, hatch, points }
 }
 
 /// From one height to another, without a corner.
-fn curved((ink, hatch): Look, from: At, to: At, height: f32) -> Mark {
+fn curved((ink, hatch): AreaStyle, from: At, to: At, height: f32) -> Mark {
     const STEPS: usize = 16;
     let upper: Vec<At> = (0..=STEPS)
         .map(|step| {

@@ -3,7 +3,8 @@
 
 use super::axis::{TimeScale, moments};
 use super::words::{
-    Kind, amount, long, look, path_words, right, stage_words, tail, target_words, value, words,
+    SupplierKind, amount, long, look, path_words, right, stage_words, tail, target_words, value,
+    words,
 };
 use crate::page::document::{Cell, Part, Table};
 use crate::picture::canvas::Picture;
@@ -29,10 +30,10 @@ const PARTS_MAX: usize = 14;
 const ROWS_MAX: usize = 250;
 
 /// A kind of supplier and a stage: what a layer is of.
-type Place = (Kind, Stage);
+type Place = (SupplierKind, Stage);
 
 fn place_of(part: &StallPart) -> Place {
-    (Kind::of(part.role.target), part.role.stage)
+    (SupplierKind::of(part.role.target), part.role.stage)
 }
 
 fn place_words((kind, stage): Place) -> String {
@@ -40,7 +41,7 @@ fn place_words((kind, stage): Place) -> String {
         Stage::StoreBuffer => "store buffer".into(),
         // These have one kind of memory.
         Stage::Device | Stage::Port | Stage::M2pcie => stage_words(stage).into(),
-        Stage::Imc if kind == Kind::Dram => stage_words(stage).into(),
+        Stage::Imc if kind == SupplierKind::Dram => stage_words(stage).into(),
         _ => format!("{} · {}", stage_words(stage), kind.words()),
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::page::document::{Cell, CellKind};
 use crate::picture::ink::{Hatch, Ink};
-use crate::picture::stack::Look;
+use crate::picture::stack::AreaStyle;
 use crate::text::{NONE, number, percent, time_unit};
 use weir_core::Role;
 use weir_core::window::role::{AccessPath, Stage, Target};
@@ -176,7 +176,7 @@ pub fn place_words(role: Role) -> String {
 
 /// Kinds of suppliers, in the order in which parts are put on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SupplierKind {
     /// CXL memory of any socket.
     Cxl,
     /// DRAM of the own socket.
@@ -189,37 +189,37 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl SupplierKind {
     /// Of a supplier.
-    pub fn of(target: Target) -> Kind {
+    pub fn of(target: Target) -> SupplierKind {
         match target {
-            Target::Cxl | Target::CxlOwn | Target::CxlRemote => Kind::Cxl,
-            Target::Dram | Target::DramOwn => Kind::Dram,
-            Target::DramRemote | Target::RemoteCache => Kind::Remote,
-            Target::Own | Target::Snc => Kind::Caches,
-            Target::Miss | Target::Any => Kind::Unknown,
+            Target::Cxl | Target::CxlOwn | Target::CxlRemote => SupplierKind::Cxl,
+            Target::Dram | Target::DramOwn => SupplierKind::Dram,
+            Target::DramRemote | Target::RemoteCache => SupplierKind::Remote,
+            Target::Own | Target::Snc => SupplierKind::Caches,
+            Target::Miss | Target::Any => SupplierKind::Unknown,
         }
     }
 
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            Kind::Cxl => "CXL memory",
-            Kind::Dram => "DRAM",
-            Kind::Remote => "other socket",
-            Kind::Caches => "own caches",
-            Kind::Unknown => "any",
+            SupplierKind::Cxl => "CXL memory",
+            SupplierKind::Dram => "DRAM",
+            SupplierKind::Remote => "other socket",
+            SupplierKind::Caches => "own caches",
+            SupplierKind::Unknown => "any",
         }
     }
 
     /// With what it is drawn, in all pictures.
     pub fn ink(self) -> Ink {
         match self {
-            Kind::Cxl => Ink::Cxl,
-            Kind::Dram => Ink::Dram,
-            Kind::Remote => Ink::Remote,
-            Kind::Caches => Ink::Cache,
-            Kind::Unknown => Ink::Unknown,
+            SupplierKind::Cxl => Ink::Cxl,
+            SupplierKind::Dram => Ink::Dram,
+            SupplierKind::Remote => Ink::Remote,
+            SupplierKind::Caches => Ink::Cache,
+            SupplierKind::Unknown => Ink::Unknown,
         }
     }
 }
@@ -239,7 +239,7 @@ pub fn stage_hatch(stage: Stage) -> Hatch {
 }
 
 /// How a stage with a supplier is drawn.
-pub fn look(stage: Stage, kind: Kind) -> Look {
+pub fn look(stage: Stage, kind: SupplierKind) -> AreaStyle {
     let ink = match stage {
         Stage::StoreBuffer => Ink::Stores,
         _ => kind.ink(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir profile`.
 
+use super::moments::{Moment, MomentSpan};
 use crate::cli::quantities::Span;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -79,6 +80,14 @@ pub struct ReportArgs {
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
 
+    /// Only windows from this time on, as the report shows times: 90s, 1.5ms
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub from: Option<Moment>,
+
+    /// Only windows up to this time
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub to: Option<Moment>,
+
     /// What it shows.
     #[command(flatten)]
     pub shown: ShownArgs,
@@ -117,6 +126,7 @@ const REPORT_HELP: &str = "\
 Examples:
   weir profile report counts.windows
   weir profile report counts.windows --idle quiet.windows --workload db
+  weir profile report counts.windows --from 90s --to 2min
   weir profile report counts.windows --json | jq '.headline'
   weir profile report counts.windows --html out/db           a page to read: out/db/index.html
 
@@ -129,10 +139,20 @@ Exit codes: 0 nothing found, 1 something found, 2 trouble.";
 #[command(after_help = DIFF_HELP)]
 pub struct DiffArgs {
     /// A file of windows
-    pub before: PathBuf,
+    #[arg(value_name = "BEFORE")]
+    pub first: PathBuf,
 
-    /// The other one
-    pub after: PathBuf,
+    /// The other one [default: the same, with --before and --after]
+    #[arg(value_name = "AFTER")]
+    pub second: Option<PathBuf>,
+
+    /// Of the first file only this span of its time, as reports show it: 10s..90s, ..90s, 90s..
+    #[arg(long, value_name = "SPAN")]
+    pub before: Option<MomentSpan>,
+
+    /// Of the second file only this span
+    #[arg(long, value_name = "SPAN")]
+    pub after: Option<MomentSpan>,
 
     /// Only workloads with this in their name, and not the machine
     #[arg(long, value_name = "NAME")]
@@ -156,6 +176,7 @@ Examples:
   weir profile diff before.windows after.windows
   weir profile diff before.windows after.windows --workload db --json | jq '.[] | select(.verdict == \"changed\")'
   weir profile diff before.windows after.windows --html out/diff
+  weir profile diff day.windows --before 10min..1h --after 1h..
 
 Counts a second and residences are compared, with intervals of 99 % from the windows' scatter: a side needs four \
 windows or more.

@@ -3,6 +3,7 @@
 //! of events ([`tables`]), which that crate does not know. [`sim`] has counts of the synthetic server.
 
 pub mod cli;
+mod moments;
 mod page;
 pub mod sim;
 mod tables;
@@ -18,7 +19,7 @@ use weir_core::Nanos;
 use weir_linux::Roots;
 use weir_profile::report::{self, Report, methods, text};
 use weir_profile::window_file::{FILE_BYTES_MAX, WindowFile};
-use weir_profile::{diff, perf_stat, recipes};
+use weir_profile::{TimeSpan, diff, perf_stat, recipes};
 
 /// Does it.
 ///
@@ -144,8 +145,20 @@ fn windows_of(path: &Path) -> Result<WindowFile> {
     file.with_context(|| format!("cannot read {}", shown(path)))
 }
 
+/// The part of a file that was asked for.
+fn part_of(path: &Path, file: WindowFile, span: TimeSpan) -> Result<WindowFile> {
+    match span.is_all() {
+        true => Ok(file),
+        false => span.of(&file).with_context(|| shown(path)),
+    }
+}
+
 fn show(args: &ReportArgs) -> Result<Exit> {
-    let file = windows_of(&args.file)?;
+    let span = TimeSpan {
+        from: args.from.map(|moment| moment.0),
+        to: args.to.map(|moment| moment.0),
+    };
+    let file = part_of(&args.file, windows_of(&args.file)?, span)?;
     let idle = args.idle.as_deref().map(windows_of).transpose()?;
     let options = report::Options {
         idle: idle.as_ref(),
@@ -187,14 +200,21 @@ fn exit_of(made: &Report) -> Exit {
 }
 
 fn compare(args: &DiffArgs) -> Result<Exit> {
-    let (before, after) = (windows_of(&args.before)?, windows_of(&args.after)?);
+    let [first, second] = [args.before, args.after].map(|span| span.map(|span| span.0));
+    if args.second.is_none() && (first.is_none() || second.is_none()) {
+        bail!(
+            "{} has two sides only with two spans: add --before and --after, or name another file",
+            shown(&args.first)
+        );
+    }
+    let path = args.second.as_deref().unwrap_or(&args.first);
+    let (before, after) = (windows_of(&args.first)?, windows_of(path)?);
+    let before = part_of(&args.first, before, first.unwrap_or_default())?;
+    let after = part_of(path, after, second.unwrap_or_default())?;
     let rows = diff::diff(&before, &after, args.workload.as_deref());
     match (&args.html, args.json) {
         (Some(dir), _) => {
-            let files = [
-                (args.before.as_path(), &before),
-                (args.after.as_path(), &after),
-            ];
+            let files = [(args.first.as_path(), &before), (path, &after)];
             page::of_diff(dir, files, args.workload.as_deref(), &rows)?;
         }
         (None, true) => print_json(&rows)?,

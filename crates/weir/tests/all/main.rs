@@ -21,6 +21,7 @@ mod nodes;
 mod probe;
 mod profile;
 mod profile_page;
+mod profile_phases;
 mod profile_sim;
 mod push;
 mod recordings;

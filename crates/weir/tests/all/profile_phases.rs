@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Phases of a recording, and parts of one, as users of `weir profile` meet them: cases 1 and 7 of the
+//! simulated server, of which it is known when they change.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Desk {
+        Desk(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.arg("profile").args(arguments).output().unwrap()
+    }
+
+    /// A scenario's windows, and those of its idle machine.
+    fn recorded(&self, scenario: &str, seed: &str) -> [String; 2] {
+        let files = [
+            format!("{scenario}-{seed}.windows"),
+            format!("{scenario}-{seed}.idle"),
+        ];
+        let [out, idle] = files.map(|name| self.path(&name));
+        let sim = [
+            "sim",
+            scenario,
+            "--seed",
+            seed,
+            "--out",
+            &out,
+            "--idle-out",
+            &idle,
+        ];
+        let made = self.weir(&sim);
+        assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
+        [out, idle]
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let made = self.weir(&[arguments, &["--json"]].concat());
+        serde_json::from_slice(&made.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&made)))
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Phases of a subject.
+fn phases<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    let subjects = report["subjects"].as_array().unwrap();
+    let subject = subjects
+        .iter()
+        .find(|subject| subject["name"] == name)
+        .unwrap();
+    subject["phases"]["Ok"]["phases"].as_array().unwrap()
+}
+
+fn firsts(report: &Value, name: &str) -> Vec<u64> {
+    let phases = phases(report, name).iter();
+    phases
+        .map(|phase| phase["first_window"].as_u64().unwrap())
+        .collect()
+}
+
+fn change<'a>(phase: &'a Value, figure: &str) -> &'a Value {
+    let changes = phase["changes"].as_array().unwrap();
+    let found = changes.iter().find(|change| change["figure"] == figure);
+    found.unwrap_or_else(|| panic!("no {figure} in {phase}"))
+}
+
+/// Hot pages move to DRAM at 400 µs, the beginning of window 9.
+#[test]
+fn a_move_of_pages_is_a_phase_and_the_culprit_is_gone_after_it() {
+    let desk = Desk::new();
+    for seed in ["1", "2", "3"] {
+        let [file, idle] = desk.recorded("7-tiering", seed);
+        let whole = desk.json(&["report", &file, "--idle", &idle]);
+        let found = firsts(&whole, "gups");
+        assert!(
+            found.len() == 2 && found[1].abs_diff(9) <= 1,
+            "seed {seed}: {found:?}"
+        );
+        let share = change(&phases(&whole, "gups")[1], "cxl-ratio");
+        let (before, after) = (&share["before"], &share["after"]);
+        assert!(
+            before.as_f64() > Some(0.9) && after.as_f64() < Some(0.2),
+            "{share}"
+        );
+        let saturated = |span: &[&str]| -> bool {
+            let arguments = [
+                &["report", &file, "--idle", &idle, "--workload", "reader"],
+                span,
+            ]
+            .concat();
+            let report = desk.json(&arguments);
+            let rules = report["rules"].as_array().unwrap();
+            rules
+                .iter()
+                .any(|rule| rule["rule"] == "device_saturated" && rule["outcome"] == "found")
+        };
+        assert!(saturated(&["--to", "400us"]), "seed {seed}");
+        assert!(!saturated(&["--from", "450us"]), "seed {seed}");
+        let spans = ["--before", "..400us", "--after", "450us.."];
+        let rows = desk.json(&[&["diff", &file], &spans[..]].concat());
+        let verdict = |subject: &str, role: &str| -> &Value {
+            let mut rows = rows.as_array().unwrap().iter();
+            let row = rows.find(|row| row["subject"] == subject && row["role"] == role);
+            &row.unwrap_or_else(|| panic!("no {subject} {role}"))["verdict"]
+        };
+        assert_eq!(verdict("gups", "sq.reads.dram.lines"), "appeared");
+        assert_eq!(
+            verdict("reader", "sq.reads.cxl.lines"),
+            "not_distinguishable"
+        );
+    }
+}
+
+/// A program of two phases, the second from 550 µs on: window 11. Fewer lines come from CXL memory.
+#[test]
+fn a_program_of_two_phases_has_two() {
+    let desk = Desk::new();
+    let [file, _] = desk.recorded("1-paths", "1");
+    let report = desk.json(&["report", &file]);
+    assert_eq!(firsts(&report, "gcc"), [1, 11]);
+    assert_eq!(firsts(&report, "stream"), [1]);
+    let second = &phases(&report, "gcc")[1];
+    let lines = change(second, "cxl-lines-per-sec");
+    assert!(
+        lines["after"].as_f64() < lines["before"].as_f64(),
+        "{lines}"
+    );
+    let shown = text(&desk.weir(&["report", &file, "--workload", "gcc"]));
+    assert!(
+        shown.contains("phase 2: 0.550 ms to 1.050 ms, 10 windows from 11"),
+        "{shown}"
+    );
+    assert!(shown.contains("pf → drd"), "{shown}");
+}
+
+#[test]
+fn short_parts_and_wrong_spans_say_what_there_is() {
+    let desk = Desk::new();
+    let [file, _] = desk.recorded("8-reverse", "1");
+    let short = text(&desk.weir(&["report", &file, "--to", "200us"]));
+    assert!(
+        short.contains("phases: not looked for: 4 windows, and 12 are needed"),
+        "{short}"
+    );
+    assert!(short.contains("note: only windows 1 to 4 of 16"), "{short}");
+    let refused = |arguments: &[&str], expected: &str| {
+        let made = desk.weir(arguments);
+        assert_eq!(made.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            said(&made).contains(expected),
+            "{arguments:?}: {}",
+            said(&made)
+        );
+    };
+    refused(
+        &["report", &file, "--from", "90s"],
+        "16 windows go from 0 s to 0.800 ms",
+    );
+    refused(
+        &["report", &file, "--from", "2ms", "--to", "1ms"],
+        "ends at 1.000 ms and begins at",
+    );
+    refused(&["report", &file, "--from", "-1s"], "it must be above 0");
+    refused(&["diff", &file], "add --before and --after");
+    refused(
+        &["diff", &file, "--before", "..1ms"],
+        "add --before and --after",
+    );
+    refused(
+        &["diff", &file, "--before", "1ms", "--after", "1ms.."],
+        "is no span of time",
+    );
+}
+
+/// The aim: 95 % of the figures of another seed are not distinguishable.
+#[test]
+fn another_seed_is_not_another_machine() {
+    let desk = Desk::new();
+    let (mut all, mut changed) = (0, 0);
+    for seed in ["1", "2"] {
+        let other = format!("100{seed}");
+        let [one, other] = [seed, &other].map(|seed| desk.recorded("3-local-beside-cxl", seed));
+        let rows = desk.json(&["diff", &one[0], &other[0]]);
+        let rows = rows.as_array().unwrap();
+        all += rows.len();
+        changed += rows
+            .iter()
+            .filter(|row| row["verdict"] != "not_distinguishable")
+            .count();
+    }
+    assert!(all > 500 && changed * 20 <= all, "{changed} of {all}");
+}
