@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir profile`.
 
-use super::moments::{Moment, MomentSpan};
+use super::moments::{MomentSpan, RecordingMoment};
 use crate::cli::quantities::Span;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -82,11 +82,11 @@ pub struct ReportArgs {
 
     /// Only windows from this time on, as the report shows times: 90s, 1.5ms
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub from: Option<Moment>,
+    pub from: Option<RecordingMoment>,
 
     /// Only windows up to this time
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub to: Option<Moment>,
+    pub to: Option<RecordingMoment>,
 
     /// What it shows.
     #[command(flatten)]

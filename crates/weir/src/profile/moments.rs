@@ -8,23 +8,23 @@ use weir_profile::TimeSpan;
 
 /// A time of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(pub Nanos);
+pub struct RecordingMoment(pub Nanos);
 
 /// A span of a recording's time, open at either end or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MomentSpan(pub TimeSpan);
 
-impl FromStr for Moment {
+impl FromStr for RecordingMoment {
     type Err = AmountError;
 
-    fn from_str(text: &str) -> Result<Moment, AmountError> {
+    fn from_str(text: &str) -> Result<RecordingMoment, AmountError> {
         let number = text.trim().trim_end_matches(char::is_alphabetic);
         if number.trim().parse() == Ok(0.0) {
-            return Ok(Moment(Nanos(0)));
+            return Ok(RecordingMoment(Nanos(0)));
         }
         let span: Span = text.parse()?;
         let nanos = u64::try_from(span.0.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Moment(Nanos(nanos)))
+        Ok(RecordingMoment(Nanos(nanos)))
     }
 }
 
@@ -40,7 +40,7 @@ impl FromStr for MomentSpan {
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         let moment = |text: &str| match text.trim() {
             "" => Ok(None),
-            text => text.parse().map(|moment: Moment| Some(moment.0)),
+            text => text.parse().map(|moment: RecordingMoment| Some(moment.0)),
         };
         let span = TimeSpan {
             from: moment(from)?,
@@ -74,18 +74,10 @@ mod tests {
             span(" 0s .. 2min"),
             Ok(nanos(Some(0), Some(120_000_000 * us)))
         );
-        for wrong in [
-            "",
-            "..",
-            "90s",
-            "1s...2s",
-            "1s..x",
-            "-1s..2s",
-            "1..2furlongs",
-        ] {
+        for wrong in ["", "..", "90s", "1s..x", "-1s..2s", "1..2furlongs"] {
             assert!(span(wrong).is_err(), "{wrong}");
         }
-        assert_eq!("0".parse(), Ok(Moment(Nanos(0))));
-        assert!("-0.5s".parse::<Moment>().is_err());
+        assert_eq!("0".parse(), Ok(RecordingMoment(Nanos(0))));
+        assert!("-0.5s".parse::<RecordingMoment>().is_err());
     }
 }
