@@ -20,6 +20,7 @@ mod names;
 mod nodes;
 mod probe;
 mod profile;
+mod profile_record;
 mod profile_sim;
 mod push;
 mod recordings;
