@@ -27,6 +27,13 @@ pub fn sets<'a>(pmu: &Pmu, events: &[&'a Event]) -> Vec<Vec<&'a Event>> {
 
 /// Whether these can count at the same time.
 pub fn fit(pmu: &Pmu, events: &[&Event]) -> bool {
+    fit_beside(pmu, events, 0)
+}
+
+/// Whether these can count at the same time while others hold so many counters, any of them: the kernel's NMI
+/// watchdog holds one of each CPU. It counts cycles; where it has the fixed counter of cycles, events of cycles
+/// take another one, so the number is the same.
+pub fn fit_beside(pmu: &Pmu, events: &[&Event], held: u32) -> bool {
     for limit in &pmu.limited {
         let values: BTreeSet<u64> = events
             .iter()
@@ -40,8 +47,10 @@ pub fn fit(pmu: &Pmu, events: &[&Event]) -> bool {
         return true;
     };
     let all = CounterSet::first(count);
-    let sets: Vec<CounterSet> = events.iter().map(|e| e.counters.unwrap_or(all)).collect();
-    assigned(&sets, count)
+    let own = events.iter().filter(|event| event.fixed.is_none());
+    let others = (0..held).map(|_| all);
+    let sets = own.map(|e| e.counters.unwrap_or(all)).chain(others);
+    assigned(&sets.collect::<Vec<_>>(), count)
 }
 
 /// Whether each can have a counter of its own: a matching in a bipartite graph, by augmenting paths

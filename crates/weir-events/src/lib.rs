@@ -10,6 +10,7 @@
 //!                                ├─► encoding ─► config, config1, …   (fields of perf_event_attr)
 //! the PMU's format files ────────┘
 //!        events of one PMU ─► groups ─► sets that can count at the same time
+//!        roles ─► plan ─► sets of all PMUs, which take turns, and what no set has
 //! ```
 //!
 //! Everything here is pure: no file, no system call. Where PMUs are and what their format files say
@@ -25,6 +26,7 @@ pub mod cpu;
 pub mod encoding;
 pub mod groups;
 pub mod pattern;
+pub mod plan;
 pub mod role;
 pub mod table;
 pub mod terms;

@@ -190,6 +190,9 @@ pub struct Event {
     pub terms: Terms,
     /// Counters it can be counted on; nothing for any.
     pub counters: Option<CounterSet>,
+    /// The fixed counter that counts it besides, and nothing else: it takes none of the others (Linux,
+    /// arch/x86/events/intel/core.c, `intel_glc_event_constraints`).
+    pub fixed: Option<u32>,
     /// Unit of one count.
     pub counts: Counts,
     /// Bytes of traffic that one count stands for, where it stands for traffic.

@@ -10,6 +10,7 @@
 //!
 //! Plan ─► platform ─► backends (cpu_max, sched_ext) ─► leases (lock, journal, undo)
 //!
+//! counters::windows (counts of a profile): sets of events that take turns, without ticks or a platform
 //! kernel: bounded reads, clocks, descriptors, parsers, for all of them
 //! ```
 //!
@@ -42,6 +43,7 @@ mod fake;
 
 pub use counters::pmu;
 pub use counters::totals::Traffic;
+pub use counters::windows;
 pub use error::LinuxError;
 pub use inventory::bind::{Bound, bind_cgroup_of, bind_self};
 pub use inventory::facts::describe;

@@ -12,7 +12,7 @@
 //!   CXL memory;
 //! * `calibrate` the knee of a device, measured here and kept for `run`;
 //! * `groups` monitoring groups: made, listed, resized, and workloads put into them;
-//! * `profile` where accesses wait, by what perf or the synthetic server counted;
+//! * `profile` where accesses wait, by what this machine, perf or the synthetic server counted;
 //! * `sim` scenarios on a simulated host;
 //! * `eval` what the researchers' program (weir-eval) has in common with this one.
 #![forbid(unsafe_code)]

@@ -9,6 +9,8 @@
 //! 3. events of perf ([`crate::counters::pmu`]): of CXL devices, of ports, of sockets.
 //! 4. none: nodes of CXL memory are groups of one device. Their counts are missing, with the reason.
 //!
+//! [`windows`] is apart: counts of a profile, which no tick reads.
+//!
 //! A device can go away and come back (unbind, hot-unplug): then its descriptor answers `ENODEV`,
 //! its readings are lost, and once a second the file is opened anew.
 
@@ -18,6 +20,7 @@ pub(crate) mod link_bound;
 pub mod pmu;
 pub(crate) mod read_timing;
 pub(crate) mod totals;
+pub mod windows;
 
 use crate::inventory::numa::{MemoryNode, missing};
 use crate::kernel::clock::now;

@@ -50,24 +50,9 @@ impl Budget {
         })
     }
 
-    /// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty);
-    /// the budget is what that leaves beside the spare ones. The second is for what is settled.
+    /// The budget of this process ([`descriptors`]). The second is for what is settled.
     pub(crate) fn of_process() -> (Arc<Self>, Arc<Self>) {
-        let limit = getrlimit(Resource::Nofile);
-        let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);
-        let soft = limit.current.unwrap_or(PLENTY);
-        let raised = Rlimit {
-            current: Some(hard),
-            maximum: limit.maximum,
-        };
-        let now = if soft < hard && setrlimit(Resource::Nofile, raised).is_ok() {
-            hard
-        } else {
-            soft
-        };
-        // Of few descriptors half: a walk holds one for each level it is in.
-        let spare = SPARE.min(now / 2);
-        let (others, settled) = split(usize::try_from(now - spare).unwrap_or(usize::MAX));
+        let (others, settled) = split(descriptors());
         (Self::new(others), Self::new(settled))
     }
 
@@ -95,6 +80,26 @@ impl Budget {
             budget: Arc::clone(self),
         })
     }
+}
+
+/// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty); gives what that
+/// leaves beside the spare ones.
+pub(crate) fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);
+    let soft = limit.current.unwrap_or(PLENTY);
+    let raised = Rlimit {
+        current: Some(hard),
+        maximum: limit.maximum,
+    };
+    let now = if soft < hard && setrlimit(Resource::Nofile, raised).is_ok() {
+        hard
+    } else {
+        soft
+    };
+    // Of few descriptors half: a walk holds one for each level it is in.
+    let spare = SPARE.min(now / 2);
+    usize::try_from(now - spare).unwrap_or(usize::MAX)
 }
 
 /// So many for all others, and for what is settled.

@@ -120,7 +120,7 @@ pub fn is_waited_at(view: View, stage: Stage, ratio: f64) -> bool {
 pub fn link_busy(view: View, path: AccessPath) -> Answer {
     let role = Role::new(Stage::Port, path, Target::Cxl, Quantity::Busy);
     let clock = clock_of(Stage::Port).ok_or(Refusal::NoTime)?;
-    let (busy, ticks) = view.sources.machine.pair(role, clock)?;
+    let (busy, ticks) = view.sources.machine.with_clock(role, clock)?;
     busy.share_of(&ticks, "cycles of the port")
 }
 
@@ -147,7 +147,7 @@ pub fn buffers_full(view: View) -> Answer {
         Quantity::Full,
     );
     let clock = clock_of(Stage::FillBuffer).ok_or(Refusal::NoTime)?;
-    let (full, ticks) = view.counts.pair(role, clock)?;
+    let (full, ticks) = view.counts.with_clock(role, clock)?;
     full.share_of(&ticks, "cycles of the core")
 }
 

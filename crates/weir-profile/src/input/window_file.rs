@@ -74,14 +74,15 @@ pub enum WindowFileError {
 }
 
 impl WindowFile {
-    /// Reads one.
+    /// Reads one. A last line without its end, of a recording that was killed, is left out, and a note says so.
     ///
     /// # Errors
     /// The first fault, with its line.
     pub fn parse(text: &str) -> Result<WindowFile, WindowFileError> {
         let mut lines = text.lines().enumerate();
         let (_, first) = lines.next().ok_or(WindowFileError::Empty)?;
-        let header: Header = serde_json::from_str(first).map_err(|e| header_error(first, &e))?;
+        let mut header: Header =
+            serde_json::from_str(first).map_err(|e| header_error(first, &e))?;
         if header.weir_windows != VERSION {
             return Err(WindowFileError::Version(header.weir_windows));
         }
@@ -89,6 +90,7 @@ impl WindowFile {
             let why = format!("capacities: {queue} has 0 entries, and a queue has one at least");
             return Err(WindowFileError::Line { line: 1, why });
         }
+        let cut = cut_line(text);
         let mut windows = Vec::new();
         for (place, line) in lines {
             let wrong = |why: String| WindowFileError::Line {
@@ -103,9 +105,19 @@ impl WindowFile {
                     "the line is too long, or the file has too many".into(),
                 ));
             }
-            let window: Window = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
-            check(&window).map_err(wrong)?;
-            windows.push(window);
+            match serde_json::from_str::<Window>(line) {
+                Ok(window) => {
+                    check(&window).map_err(wrong)?;
+                    windows.push(window);
+                }
+                Err(why) if why.is_eof() && cut == Some(line) => {
+                    header.notes.push(format!(
+                        "line {} is cut: the recording ended in the middle of it, and it is left out",
+                        place + 1
+                    ));
+                }
+                Err(why) => return Err(wrong(why.to_string())),
+            }
         }
         Ok(WindowFile { header, windows })
     }
@@ -122,6 +134,12 @@ impl WindowFile {
         }
         Ok(text)
     }
+}
+
+/// A last line without its end.
+fn cut_line(text: &str) -> Option<&str> {
+    let last = text.rsplit('\n').next();
+    last.filter(|line| !line.is_empty())
 }
 
 /// A file of a later format has keys of its own; its number is what matters.
@@ -193,6 +211,30 @@ mod tests {
         assert_eq!(text.lines().count(), 2);
         assert_eq!(WindowFile::parse(&text), Ok(file()));
         assert_eq!(WindowFile::parse(&(text + "\n\n")), Ok(file()));
+    }
+
+    /// Wherever a recording was killed: all whole lines are read.
+    #[test]
+    fn a_file_that_is_cut_is_read_up_to_the_cut() {
+        let mut two = file();
+        two.windows.extend(two.windows.clone());
+        let text = two.to_text().unwrap();
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        let (header, last) = (ends[0], ends[1]);
+        for at in header..text.len() - 1 {
+            let read = WindowFile::parse(&text[..at]).unwrap();
+            // The end of a line may be missing.
+            let whole = usize::from(at >= last - 1);
+            assert_eq!(read.windows, two.windows[..whole], "{at}");
+            let is_cut = at != header && at != last && at != last - 1;
+            assert_eq!(read.header.notes.len(), 1 + usize::from(is_cut), "{at}");
+        }
+        let cut = WindowFile::parse(&text[..last + 9]).unwrap();
+        assert!(cut.header.notes[1].contains("line 3 is cut"));
+        // One that goes on behind its fault was not cut.
+        let torn = text.replacen("\"machine\"", "\"mach", 2);
+        assert!(WindowFile::parse(torn.trim_end()).is_err());
+        assert!(WindowFile::parse(&(text[..last + 9].to_owned() + "\n")).is_err());
     }
 
     #[test]

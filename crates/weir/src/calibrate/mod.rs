@@ -95,7 +95,11 @@ fn check_no_limits(run: &Path) -> Result<()> {
     }
 }
 
-fn watch() -> Result<Arc<AtomicUsize>> {
+/// Watches for signals that end a command: 1 from the first on.
+///
+/// # Errors
+/// The process cannot watch for them.
+pub fn watch() -> Result<Arc<AtomicUsize>> {
     let stop = Arc::new(AtomicUsize::new(0));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_usize(signal, Arc::clone(&stop), 1)

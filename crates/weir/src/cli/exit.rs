@@ -14,6 +14,8 @@ pub enum Exit {
     Finding,
     /// A part of it did not work, and the output says which.
     Trouble,
+    /// It is done, and the command that it started ended with this code.
+    OfCommand(u8),
 }
 
 /// The process's exit code, after an error was printed with the program's name: 0 done, 1 finding, 2
@@ -24,6 +26,7 @@ pub fn code(program: &str, result: anyhow::Result<Exit>) -> ExitCode {
         Ok(Exit::Done) => ExitCode::SUCCESS,
         Ok(Exit::Finding) => ExitCode::from(1),
         Ok(Exit::Trouble) => ExitCode::from(2),
+        Ok(Exit::OfCommand(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // The chain may quote names from the outside.

@@ -3,7 +3,8 @@
 
 use super::moments::{MomentSpan, RecordingMoment};
 use crate::cli::quantities::Span;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `weir profile`.
@@ -17,6 +18,8 @@ pub struct ProfileArgs {
 /// What can be done with profiles.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
+    /// Count on this machine into a file of windows: cgroups, a process, a command, or all
+    Record(RecordArgs),
     /// Make a file of windows of what `perf stat` counted
     Import(ImportArgs),
     /// What is wrong, for which workload, how sure that is, and what to do; then all figures
@@ -28,6 +31,55 @@ pub enum ProfileCommand {
     /// Each figure and each rule of a report, explained
     Methods(MethodsArgs),
 }
+
+/// `weir profile record`.
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_HELP, group = ArgGroup::new("subject").args(["cgroup", "pid", "command"]))]
+pub struct RecordArgs {
+    /// Write into this new file
+    pub file: PathBuf,
+
+    /// Count for the tasks of this cgroup, such as system.slice/db.service; several may be given
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<String>,
+
+    /// Count for this process and all that it starts from now on
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+
+    /// Record for so long [default: until Ctrl-C, or the end of what is counted]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub duration: Option<Span>,
+
+    /// Length of a window, 100ms to 1h
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "1s"
+    )]
+    pub interval: Span,
+
+    /// The command to start and to count for
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const RECORD_HELP: &str = "\
+Examples:
+  weir profile record db.windows --cgroup system.slice/db.service --cgroup system.slice/batch.service
+  weir profile record db.windows --pid 4711 --duration 60s
+  weir profile record job.windows -- ./job --fast
+  weir profile record all.windows --duration 10min --interval 10s
+
+Without --cgroup, --pid and a command, all tasks of the machine are counted in one sum a socket. Counters of sockets, \
+ports and devices count all tasks in any case. Sets of events take turns of 100 ms: record for 10 s at least. What \
+cannot be counted here stands in the file with its reason.
+
+Needs root or CAP_PERFMON. A file that exists is not overwritten. A recording that is killed leaves a file that can \
+be read.
+
+Exit codes: 0 recorded, 2 trouble; the command's own, 127 if it cannot be executed.";
 
 /// `weir profile import`.
 #[derive(Debug, Args)]

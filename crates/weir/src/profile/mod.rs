@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the names
-//! of events ([`tables`]), which that crate does not know. [`sim`] has counts of the synthetic server.
+//! of events ([`tables`]), which that crate does not know. [`record`] has counts of this machine, [`sim`] those of the
+//! synthetic server.
 
 pub mod cli;
 mod moments;
 mod page;
+mod record;
 pub mod sim;
 mod tables;
 
@@ -27,6 +29,7 @@ use weir_profile::{TimeSpan, diff, perf_stat, recipes};
 /// The command cannot be carried out.
 pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
     match &args.what {
+        ProfileCommand::Record(args) => record::record(args, roots),
         ProfileCommand::Import(args) => import(args, roots),
         ProfileCommand::Report(args) => show(args),
         ProfileCommand::Sim(args) => sim::simulate(args),
@@ -171,7 +174,7 @@ fn show(args: &ReportArgs) -> Result<Exit> {
     if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
         let names = report::workload_names(&file);
         let known = match names.is_empty() {
-            true => "no workload: count with --for-each-cgroup".to_owned(),
+            true => "no workload: count with --for-each-cgroup, or record with --cgroup".to_owned(),
             false => names.join(", "),
         };
         bail!(

@@ -22,6 +22,7 @@ mod probe;
 mod profile;
 mod profile_page;
 mod profile_phases;
+mod profile_record;
 mod profile_sim;
 mod push;
 mod recordings;

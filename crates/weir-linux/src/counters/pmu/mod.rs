@@ -26,7 +26,7 @@ use crate::options::Roots;
 pub use machine::{EventStatus, Machine};
 pub use pmus::Pmu;
 pub(crate) use sampled_event::{Tap, Tapped};
-pub(crate) use set::{Counted, Set};
+pub(crate) use set::{Counted, PerfScope, Set, denied};
 pub use source::{Bytes, Counting, Origin, Target, targets};
 
 /// What perf can count of CXL traffic on this machine. `named` are nodes of CXL memory by `--device`;

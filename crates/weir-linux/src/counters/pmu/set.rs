@@ -5,6 +5,7 @@
 use super::pmus::Pmu;
 use perf_event::events::Raw;
 use perf_event::{Builder, Counter, ReadFormat};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use weir_core::Missing;
@@ -19,6 +20,36 @@ pub struct Counted {
     pub enabled_ns: u64,
     /// How long they ran: less, when sets were multiplexed.
     pub running_ns: u64,
+}
+
+/// Of which tasks, and where, events are counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PerfScope<'a> {
+    /// All tasks on a CPU.
+    Cpu(u32),
+    /// Tasks of the cgroup of this folder, on a CPU.
+    Cgroup(&'a File, u32),
+    /// A thread, and all that it starts from now on; `on_exec`: counting begins when it starts a program.
+    Task {
+        /// Its id.
+        tid: i32,
+        /// Whether its next program starts the counting.
+        on_exec: bool,
+    },
+}
+
+impl<'a> PerfScope<'a> {
+    fn put(self, builder: &mut Builder<'a>) {
+        match self {
+            PerfScope::Cpu(cpu) => builder.any_pid().one_cpu(cpu as usize),
+            PerfScope::Cgroup(dir, cpu) => builder.observe_cgroup(dir).one_cpu(cpu as usize),
+            PerfScope::Task { tid, on_exec } => builder
+                .observe_pid(tid)
+                .any_cpu()
+                .inherit(true)
+                .enable_on_exec(on_exec),
+        };
+    }
 }
 
 /// An open group.
@@ -71,6 +102,37 @@ impl Set {
         Ok(Set { leader, others })
     }
 
+    /// Opens events that count together and do not count yet.
+    ///
+    /// # Errors
+    /// What the kernel says to one of them.
+    pub(crate) fn open_idle(kind: u32, configs: &[Config], on: PerfScope<'_>) -> io::Result<Set> {
+        let mut leader: Option<Counter> = None;
+        let mut others = Vec::new();
+        for config in configs {
+            let mut builder = builder(kind, *config);
+            on.put(&mut builder);
+            match &mut leader {
+                // The leader holds the others back, so that one call starts or stops all of them.
+                Some(leader) => {
+                    builder.enabled(true).enable_on_exec(false);
+                    others.push(builder.build_with_group(leader)?);
+                }
+                None => leader = Some(builder.build()?),
+            }
+        }
+        let leader = leader.ok_or_else(|| io::Error::other("no event"))?;
+        Ok(Set { leader, others })
+    }
+
+    /// Lets the events of [`Set::open_idle`] count, or not.
+    pub(crate) fn switch(&mut self, on: bool) -> io::Result<()> {
+        match on {
+            true => self.leader.enable(),
+            false => self.leader.disable(),
+        }
+    }
+
     /// Of its events, in their order.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         let all = std::iter::once(&self.leader).chain(&self.others);
@@ -98,7 +160,7 @@ impl Set {
     }
 }
 
-fn builder(kind: u32, config: Config) -> Builder<'static> {
+fn builder<'a>(kind: u32, config: Config) -> Builder<'a> {
     let [config, config1, config2, config3] = config.0;
     let mut builder = Builder::new(Raw::new(config).config1(config1).config2(config2));
     builder.attrs_mut().type_ = kind;
@@ -118,7 +180,8 @@ pub(super) fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
     denied(pmu, &format!("CPU {cpu}"), error)
 }
 
-fn denied(pmu: &str, target: &str, error: &io::Error) -> Missing {
+/// The reason why events cannot be opened.
+pub(crate) fn denied(pmu: &str, target: &str, error: &io::Error) -> Missing {
     let text = format!("perf_event_open on {pmu}, {target}: {error}");
     match error.kind() {
         io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Windows of counts for a profile (`weir profile record`).
+//!
+//! ```text
+//! machine ─► wanted ─► plan (weir-events) ─► lanes: sets of events on each PMU
+//!                                              │
+//! subjects: cgroups, process, command ─────────┴─► places: sets that are open ─► sums ─► Window
+//! ```
+//!
+//! Sets of a PMU take turns of 100 ms; the kernel multiplexes nothing inside of one. Boxes of a socket, over which
+//! lines are hashed, count different sets at a time. A workload's events are opened for its cgroup on each CPU, or
+//! for a process and all that it starts; those of sockets, ports and devices count for all.
+//!
+//! **No such event was ever opened on hardware by weir's authors.**
+
+mod command;
+mod error;
+mod hot_line;
+mod lanes;
+mod opened;
+mod outcome;
+mod perf;
+mod places;
+mod recorder;
+mod subjects;
+mod sums;
+mod wanted;
+
+pub use command::HeldCommand;
+pub use error::{CommandError, RecordError};
+pub use outcome::NotCounted;
+pub use recorder::WindowRecorder;
+pub use subjects::Asked;
+
+#[cfg(test)]
+mod tests;

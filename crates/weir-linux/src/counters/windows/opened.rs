@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is open: the sets of all lanes at all places, and the pools of their counts.
+
+use super::error::RecordError;
+use super::lanes::{CountingLane, LaneBox};
+use super::perf::Perf;
+use super::places::{CountingPlace, NewPlace};
+use super::subjects::{Asked, Subject, socket};
+use super::sums::LaneSums;
+use super::wanted::is_of_core;
+use crate::counters::pmu::{PerfScope, denied};
+use crate::inventory::numa::online;
+use crate::kernel::fd_budget::descriptors;
+use crate::options::Roots;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use weir_core::window::CountScope;
+use weir_core::{Missing, Role};
+use weir_events::Scope;
+
+/// The kernel's word on a cgroup whose tree has no perf events (EBADF).
+const NOT_IN_TREE: &str = "Bad file descriptor";
+
+/// Counts of several places in one sum.
+pub(super) struct Pool {
+    pub(super) lane: usize,
+    pub(super) of: CountScope,
+    /// Place of the workload among the subjects; nothing for the machine's.
+    pub(super) subject: Option<usize>,
+    pub(super) window: LaneSums,
+    pub(super) all: LaneSums,
+}
+
+/// Everything that is open.
+pub(super) struct OpenCounters {
+    roots: Roots,
+    perf: Box<dyn Perf>,
+    pub(super) asked: Asked,
+    pub(super) subjects: Vec<Subject>,
+    pub(super) lanes: Vec<CountingLane>,
+    pub(super) pools: Vec<Pool>,
+    pub(super) places: Vec<CountingPlace>,
+    cpus: BTreeSet<u32>,
+    /// Sets that the kernel refuses though it takes their events one by one.
+    refused: BTreeMap<(usize, usize), Missing>,
+}
+
+impl OpenCounters {
+    /// Opens the sets of these lanes.
+    ///
+    /// # Errors
+    /// What is asked for is not there, or the kernel refuses it.
+    pub(super) fn open(
+        roots: &Roots,
+        (asked, subjects): (Asked, Vec<Subject>),
+        lanes: Vec<CountingLane>,
+        perf: Box<dyn Perf>,
+    ) -> Result<OpenCounters, RecordError> {
+        let mut open = OpenCounters {
+            roots: roots.clone(),
+            perf,
+            asked,
+            subjects,
+            lanes,
+            pools: Vec::new(),
+            places: Vec::new(),
+            cpus: online(roots).unwrap_or_default().into_iter().collect(),
+            refused: BTreeMap::new(),
+        };
+        open.has_room()?;
+        open.open_all()?;
+        open.has_any()?;
+        Ok(open)
+    }
+
+    /// Whether so many files may be open.
+    fn has_room(&self) -> Result<(), RecordError> {
+        let places = |lane: &CountingLane| match is_of_core(lane.scope) {
+            false => lane.boxes.iter().map(|made| made.cpus.len()).sum(),
+            true => match &self.asked {
+                Asked::Machine => self.cpus.len(),
+                Asked::Cgroups(_) => self.cpus.len() * self.subjects.len(),
+                Asked::Process(_) | Asked::Command(_) => self.threads().len(),
+            },
+        };
+        let needed = |lane: &CountingLane| places(lane) * CountingPlace::descriptors(lane);
+        let needed: usize = self.lanes.iter().map(needed).sum();
+        let free = descriptors();
+        match needed > free {
+            true => Err(RecordError::Descriptors { needed, free }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether one set or another counts for what is asked for: with subjects, sets of cores.
+    fn has_any(&self) -> Result<(), RecordError> {
+        let is_asked = |lane: &CountingLane| self.subjects.is_empty() || is_of_core(lane.scope);
+        let lanes = self.lanes.iter().enumerate();
+        let asked: Vec<(usize, &CountingLane)> = lanes.filter(|(_, lane)| is_asked(lane)).collect();
+        let is_refused = |(number, lane): &(usize, &CountingLane)| {
+            (0..lane.set_sizes.len()).all(|set| self.refused.contains_key(&(*number, set)))
+        };
+        match asked.first() {
+            Some((first, _)) if asked.iter().all(is_refused) => {
+                let names = self.subjects.iter().map(|subject| subject.id().to_string());
+                let names = names.collect::<Vec<_>>().join(", ");
+                let what = match names.is_empty() {
+                    true => "this machine",
+                    false => names.as_str(),
+                };
+                Err(refused(what, self.refusal(*first)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Threads of the process that is asked for.
+    fn threads(&self) -> Vec<i32> {
+        let of = |subject: &Subject| match subject {
+            // The shell that holds the command back is one thread.
+            Subject::Process {
+                pid, is_held: true, ..
+            } => vec![*pid],
+            Subject::Process { pid, .. } => Subject::threads(&self.roots, *pid),
+            Subject::Cgroup { .. } => Vec::new(),
+        };
+        self.subjects.iter().flat_map(of).collect()
+    }
+
+    fn open_all(&mut self) -> Result<(), RecordError> {
+        for lane in 0..self.lanes.len() {
+            match is_of_core(self.lanes[lane].scope) {
+                false => self.open_boxes(lane),
+                true if matches!(self.asked, Asked::Process(_) | Asked::Command(_)) => {
+                    self.open_threads(lane)?;
+                }
+                true => {
+                    for cpu in self.cpus.clone() {
+                        self.open_cpu(lane, cpu)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of a pool, which is made if there is none.
+    fn pool(&mut self, lane: usize, of: CountScope, subject: Option<usize>) -> usize {
+        let is_it = |pool: &Pool| (pool.lane, pool.of, pool.subject) == (lane, of, subject);
+        if let Some(known) = self.pools.iter().position(is_it) {
+            return known;
+        }
+        self.pools.push(Pool {
+            lane,
+            of,
+            subject,
+            window: LaneSums::new(&self.lanes[lane]),
+            all: LaneSums::new(&self.lanes[lane]),
+        });
+        self.pools.len() - 1
+    }
+
+    fn open_place(&mut self, events: &LaneBox, new: NewPlace<'_>) -> Result<(), Missing> {
+        let (refused, lane) = (&mut self.refused, &self.lanes[new.lane]);
+        let mut why = None;
+        let opened = CountingPlace::open(&*self.perf, lane, events, new, &mut |set, error| {
+            let kept = denied(&events.name, &what(new.on), &error);
+            let is_first = !is_want(&error);
+            match is_first {
+                true => {
+                    refused.entry((new.lane, set)).or_insert(kept);
+                }
+                false => why = Some(kept),
+            }
+            is_first
+        });
+        self.places.extend(opened);
+        why.map_or(Ok(()), Err)
+    }
+
+    /// Sockets, ports and devices.
+    fn open_boxes(&mut self, lane: usize) {
+        let boxes = self.lanes[lane].boxes.clone();
+        let mut number = 0;
+        for events in &boxes {
+            for cpu in &events.cpus {
+                let index = u32::try_from(number).unwrap_or(u32::MAX);
+                let of = match self.lanes[lane].scope {
+                    Scope::Port => CountScope::Port(index),
+                    Scope::Device | Scope::Group => CountScope::Device(index),
+                    _ => CountScope::Socket(socket(&self.roots, *cpu)),
+                };
+                let new = NewPlace {
+                    lane,
+                    pool: self.pool(lane, of, None),
+                    shift: number,
+                    cpu: None,
+                    on: PerfScope::Cpu(*cpu),
+                };
+                if let Err(why) = self.open_place(events, new) {
+                    tracing::warn!(pmu = events.name, %why, "not counted");
+                }
+                number += 1;
+            }
+        }
+    }
+
+    /// A CPU: for all tasks, or for each cgroup.
+    fn open_cpu(&mut self, lane: usize, cpu: u32) -> Result<(), RecordError> {
+        let Some(events) = self.lanes[lane].boxes.first().cloned() else {
+            return Ok(());
+        };
+        if matches!(self.asked, Asked::Machine) {
+            let of = CountScope::Socket(socket(&self.roots, cpu));
+            let new = NewPlace {
+                lane,
+                pool: self.pool(lane, of, None),
+                shift: 0,
+                cpu: Some(cpu),
+                on: PerfScope::Cpu(cpu),
+            };
+            let opened = self.open_place(&events, new);
+            return opened.map_err(|why| refused("CPUs", why));
+        }
+        let mut subjects = std::mem::take(&mut self.subjects);
+        let mut done = Ok(());
+        for (number, subject) in subjects.iter_mut().enumerate() {
+            if subject.is_over() {
+                continue;
+            }
+            if let Subject::Cgroup { dir, id, .. } = subject {
+                let new = NewPlace {
+                    lane,
+                    pool: self.pool(lane, CountScope::All, Some(number)),
+                    shift: 0,
+                    cpu: Some(cpu),
+                    on: PerfScope::Cgroup(dir, cpu),
+                };
+                let opened = self.open_place(&events, new);
+                done = done.and(opened.map_err(|why| refused(id.as_str(), why)));
+            }
+        }
+        self.subjects = subjects;
+        done
+    }
+
+    /// The threads of a process.
+    fn open_threads(&mut self, lane: usize) -> Result<(), RecordError> {
+        let Some(events) = self.lanes[lane].boxes.first().cloned() else {
+            return Ok(());
+        };
+        let on_exec = matches!(self.asked, Asked::Command(_));
+        let pool = self.pool(lane, CountScope::All, Some(0));
+        for tid in self.threads() {
+            let new = NewPlace {
+                lane,
+                pool,
+                shift: 0,
+                cpu: None,
+                on: PerfScope::Task { tid, on_exec },
+            };
+            let opened = self.open_place(&events, new);
+            opened.map_err(|why| refused("the process", why))?;
+        }
+        Ok(())
+    }
+
+    /// Whether no set counts a role because the kernel refuses it.
+    pub(super) fn is_refused(&self, lane: usize, role: Role) -> bool {
+        let roles = self.lanes[lane]
+            .roles
+            .iter()
+            .filter(|known| known.role == role);
+        let mut parts = roles.flat_map(|role| role.parts.iter().map(move |part| (role, part)));
+        let is_open = |set: usize| !self.refused.contains_key(&(lane, set));
+        match parts.next() {
+            Some((role, _)) if role.is_repeated => !role.parts.iter().any(|p| is_open(p.set)),
+            Some((role, _)) => !role.parts.iter().all(|p| is_open(p.set)),
+            None => false,
+        }
+    }
+
+    /// Why the kernel refuses the sets of a lane.
+    pub(super) fn refusal(&self, lane: usize) -> Missing {
+        let mut sets = self.refused.iter().filter(|((of, _), _)| *of == lane);
+        sets.next()
+            .map_or(Missing::NotYetRead, |(_, why)| why.clone())
+    }
+
+    /// CPUs that went, and those that came. Events of a CPU that went are gone for good.
+    pub(super) fn follow_cpus(&mut self, turn: usize) {
+        let is_by_cpu = matches!(self.asked, Asked::Machine | Asked::Cgroups(_));
+        let Some(there) = online(&self.roots).ok().filter(|_| is_by_cpu) else {
+            return;
+        };
+        let there: BTreeSet<u32> = there.into_iter().collect();
+        if there == self.cpus {
+            return;
+        }
+        self.places
+            .retain(|place| place.cpu.is_none_or(|cpu| there.contains(&cpu)));
+        let came: Vec<u32> = there.difference(&self.cpus).copied().collect();
+        for cpu in came {
+            let known = self.places.len();
+            for lane in 0..self.lanes.len() {
+                if is_of_core(self.lanes[lane].scope)
+                    && let Err(why) = self.open_cpu(lane, cpu)
+                {
+                    tracing::warn!(cpu, %why, "its tasks are not counted");
+                }
+            }
+            self.places
+                .iter_mut()
+                .skip(known)
+                .for_each(|place| place.turn(turn));
+        }
+        self.cpus = there;
+    }
+}
+
+fn refused(what: &str, why: Missing) -> RecordError {
+    RecordError::Refused {
+        what: what.to_owned(),
+        next_move: match why.reason().contains(NOT_IN_TREE) {
+            true => "perf counts by cgroups of version 1 here: boot with cgroup_no_v1=perf_event",
+            false => "`weir events` says what this CPU and its kernel have",
+        },
+        why,
+    }
+}
+
+/// Whether the kernel lacks something for us, and says nothing of the events.
+fn is_want(error: &io::Error) -> bool {
+    let wants = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOMEM,
+        libc::EACCES,
+        libc::EPERM,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|code| wants.contains(&code))
+}
+
+fn what(on: PerfScope<'_>) -> String {
+    match on {
+        PerfScope::Cpu(cpu) | PerfScope::Cgroup(_, cpu) => format!("CPU {cpu}"),
+        PerfScope::Task { tid, .. } => format!("thread {tid}"),
+    }
+}
