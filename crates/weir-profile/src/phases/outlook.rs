@@ -290,11 +290,17 @@ fn seasonal(run: &[f64], season: Season) -> Result<Forecast, NoOutlook> {
         let seasons = values.iter_mut().zip(round.iter().cycle());
         seasons.for_each(|(value, season)| *value += season);
     };
-    add(&mut made.point);
+    // The season is a mean of as many rounds, and errs by that.
+    let rounds = run.len() as f64 / season.windows as f64;
+    let wider = (1.0 + 1.0 / rounds).sqrt();
     if let Some(intervals) = &mut made.intervals {
-        add(&mut intervals.lower);
-        add(&mut intervals.upper);
+        for side in [&mut intervals.lower, &mut intervals.upper] {
+            let ends = side.iter_mut().zip(&made.point);
+            ends.for_each(|(end, point)| *end = point + (*end - point) * wider);
+            add(side);
+        }
     }
+    add(&mut made.point);
     unscaled(run, made)
 }
 
