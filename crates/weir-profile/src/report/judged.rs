@@ -29,7 +29,8 @@ pub struct RuleReport {
     /// The first window in which it finds it alone, from 1, and in how many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found_in: Option<(usize, usize)>,
-    /// How long after the first window of all that one begins; nothing where the length of windows is not known.
+    /// How long after the first window of all that one begins; nothing where the length of windows is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since_ns: Option<Nanos>,
     /// What would refute it.
