@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What changes over a recording: the stalls of each subject, and load and waiting at the queues that it shares
-//! with others. A span is a window, or as many together as give [`SPANS_MAX`] spans.
+//! What changes over a recording: the stalls of each subject, and load and waiting at the queues that it
+//! shares with others. A span is a window, or as many together as give [`SPANS_MAX`] spans.
 
 use super::Subject;
 use super::judged::windows_a_span;
@@ -141,8 +141,8 @@ fn span_time(windows: &[Window], first_window: usize) -> SpanTime {
     }
 }
 
-/// Subjects with most stalled cycles, each with its name in the file, and how many have any. The machine, where it
-/// has, is one of them.
+/// Subjects with most stalled cycles, each with its name in the file, and how many have any. The machine,
+/// where it has, is one of them.
 fn most_stalled<'a>(
     names: &'a [Option<String>],
     subjects: &'a [Subject],
@@ -163,7 +163,8 @@ fn most_stalled<'a>(
     (stalled, count)
 }
 
-/// Queues outside of the cores, one for each stage and kind of memory: of its paths the one that most requests take.
+/// Queues outside of the cores, one for each stage and kind of memory: of its paths the one that most
+/// requests take.
 fn shared_queues(queues: &[StageFigures]) -> Vec<Role> {
     let requests = |queue: &StageFigures| {
         let known = queue.requests_per_sec.as_ref();

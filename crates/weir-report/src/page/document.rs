@@ -225,8 +225,8 @@ fn of_table(table: &Table) -> String {
     html + "</tbody></table></div>\n"
 }
 
-/// The first cell of a row is its head, if it has words. `column` is the head of its column where cells of a narrow
-/// screen need it.
+/// The first cell of a row is its head, if it has words. `column` is the head of its column where cells of a
+/// narrow screen need it.
 fn of_cell(cell: &Cell, is_first: bool, column: Option<&str>) -> String {
     let column = column.filter(|head| !head.is_empty());
     let column = column.map_or(String::new(), |h| format!(" data-h=\"{}\"", escape(h)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A picture is a list of [`Mark`]s, which become SVG for the page and a PNG ([`super::paint`]) for everything
-//! else. Both come from the same marks, so they cannot differ.
+//! A picture is a list of [`Mark`]s, which become SVG for the page and a PNG ([`super::paint`]) for
+//! everything else. Both come from the same marks, so they cannot differ.
 
 use crate::picture::ink::{HATCH_SIDE, Hatch, Ink};
 use crate::text::escape;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What marks are drawn with. Colours are those of Okabe and Ito, which are distinct for people with any kind of
-//! colour vision; areas have hatches too. The text beside them always says what they mean.
+//! What marks are drawn with. Colours are those of Okabe and Ito, which are distinct for people with any kind
+//! of colour vision; areas have hatches too. The text beside them always says what they mean.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pictures as PNG. The font is built in (DejaVu Sans), so that a picture does not depend on the machine it is
-//! drawn on.
+//! Pictures as PNG. The font is built in (DejaVu Sans), so that a picture does not depend on the machine it
+//! is drawn on.
 
 use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::ink::{HATCH_SIDE, Hatch, Ink};

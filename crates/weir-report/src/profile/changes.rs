@@ -105,10 +105,14 @@ fn changes_of_both(rows: &[&DiffRow]) -> Vec<Part> {
         [words(name)].into_iter().chain(cells).collect()
     };
     let heads = subjects.iter().map(|(name, _)| tail(name, 40));
+    let others = match left {
+        0 => String::new(),
+        left => format!("; {left} more subjects changed too"),
+    };
     vec![
         Part::Words(format!(
             "B ÷ A, with an interval of 99 % from the scatter of the windows; = is not distinguishable. The {} figures \
-             that changed most, of {}; {left} more subjects changed too.",
+             that changed most, of {}{others}.",
             figures.len().min(ROWS_MAX),
             figures.len(),
         )),

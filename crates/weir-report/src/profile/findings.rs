@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong, for which workload, because of which neighbour, how sure, and the next move. Or that nothing was
-//! found, and what was looked at.
+//! What is wrong, for which workload, because of which neighbour, how sure, and the next move. Or that
+//! nothing was found, and what was looked at.
 
 use super::words::{known, long, right, value, words};
 use crate::page::document::{Cell, Part, Section, Table};

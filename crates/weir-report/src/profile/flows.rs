@@ -7,8 +7,8 @@ use crate::picture::stack::AreaStyle;
 use weir_core::window::role::{AccessPath, Stage, Target};
 use weir_profile::report::Figures;
 
-/// A supplier of lines, from the farthest to the nearest: the order in which bands lie, so that those that end
-/// first lie lowest.
+/// A supplier of lines, from the farthest to the nearest: the order in which bands lie, so that those that
+/// end first lie lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// DRAM of the own socket, or of all where these are not told apart.
@@ -59,7 +59,8 @@ impl Source {
 /// Lines of a subject.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
-    /// Lines from each source: a second where the time is known, else in all. In the order of [`Source::ALL`].
+    /// Lines from each source: a second where the time is known, else in all. In the order of
+    /// [`Source::ALL`].
     lines: [f64; 5],
     /// Requests for writes to DRAM and to CXL memory, likewise.
     pub writes: [f64; 2],

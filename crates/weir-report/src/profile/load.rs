@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting time against load at each shared queue, a dot for each span: where a queue is full, more load is more
-//! waiting; where a device is slow, it waits at any load.
+//! Waiting time against load at each shared queue, a dot for each span: where a queue is full, more load is
+//! more waiting; where a device is slow, it waits at any load.
 
 use super::words::{amount, long, place_words, queue_words, right, time, words};
 use crate::page::document::{Cell, Part, Table};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a profile: of one recording, or of two side by side. It is made of the report that is also printed
-//! and written as JSON, so that the three cannot disagree.
+//! The page of a profile: of one recording, or of two side by side. It is made of the report that is also
+//! printed and written as JSON, so that the three cannot disagree.
 //!
 //! ```text
 //! Report ─┬─ findings ─────────────────────────────┐
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Its size is bounded whatever the recording: spans take windows together
-//! ([`weir_profile::report::over_time`]), and of many workloads those that stall most are shown in full. What is
-//! left out is said, and stands in `report.json`.
+//! ([`weir_profile::report::over_time`]), and of many workloads those that stall most are shown in full. What
+//! is left out is said, and stands in `report.json`.
 
 mod axis;
 mod changes;
@@ -47,8 +47,8 @@ pub struct Reported<'a> {
     pub report: &'a Report,
 }
 
-/// Write the page of one recording into `dir` (made if it is not there), with the commands that made it. Returns
-/// the files: `index.html`, `report.json`, and the pictures as PNG, named by their sections.
+/// Write the page of one recording into `dir` (made if it is not there), with the commands that made it.
+/// Returns the files: `index.html`, `report.json`, and the pictures as PNG, named by their sections.
 ///
 /// # Errors
 /// A file cannot be written: naming it. Files written before it stay.

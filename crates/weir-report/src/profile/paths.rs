@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both maps of where data comes from, side by side and never added: loads by where they were found, and lines by
-//! supplier. Each says what its shares are of.
+//! Both maps of where data comes from, side by side and never added: loads by where they were found, and
+//! lines by supplier. Each says what its shares are of.
 
 use super::words::{SupplierKind, amount, cell, known_cell, long, look, right, tail, words};
 use crate::page::document::{Cell, Part, Table};

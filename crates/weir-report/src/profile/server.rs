@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server as a graph: stages from the core to the device, lines that flow between them as widths, and how full
-//! each stage is as its shade, its gauge and its number.
+//! The server as a graph: stages from the core to the device, lines that flow between them as widths, and how
+//! full each stage is as its shade, its gauge and its number.
 
 use super::flows::{Flows, Source};
 use super::words::{amount, time};
@@ -57,8 +57,8 @@ struct Stations<'a> {
     machine: &'a Figures,
 }
 
-/// Draws the server with the lines of a subject. `whole`: lines that are as wide as all bands, where several pictures
-/// are to be compared.
+/// Draws the server with the lines of a subject. `whole`: lines that are as wide as all bands, where several
+/// pictures are to be compared.
 pub fn picture(title: &str, own: &Figures, machine: &Figures, whole: Option<f64>) -> Picture {
     let flows = Flows::new(own);
     let stations = Stations {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measured stalls, split by a model: over all windows of each subject, and over time of those that stall most.
+//! Measured stalls, split by a model: over all windows of each subject, and over time of those that stall
+//! most.
 
 use super::axis::{TimeScale, moments};
 use super::words::{

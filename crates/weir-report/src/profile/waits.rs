@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The matrix of waits at each stage that workloads share: a row waits while requests of the columns are served.
+//! The matrix of waits at each stage that workloads share: a row waits while requests of the columns are
+//! served.
 
 use super::words::{amount, known, long, right, stage_words, tail, time, words};
 use crate::page::document::{Cell, CellKind, Part, Table};

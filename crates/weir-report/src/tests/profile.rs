@@ -129,8 +129,8 @@ fn page(name: &str, made: &Report) -> (String, Vec<String>) {
 
 const VOID: &[&str] = &["meta", "rect", "path", "polyline", "wbr"];
 
-/// Every `<` begins a tag of the house, each tag is closed where it must be, names are unique, and whatever is
-/// referred to is there.
+/// Every `<` begins a tag of the house, each tag is closed where it must be, names are unique, and whatever
+/// is referred to is there.
 fn is_sound(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut ids: BTreeMap<&str, usize> = BTreeMap::new();
