@@ -279,7 +279,7 @@ pub fn summary(rows: &[DiffRow]) -> String {
 mod tests {
     use super::*;
     use crate::counts::tests::count;
-    use crate::window_file::{Header, VERSION};
+    use crate::window_file::Header;
     use proptest::prelude::*;
     use weir_core::Nanos;
 
@@ -291,13 +291,7 @@ mod tests {
             ..Window::default()
         };
         WindowFile {
-            header: Header {
-                weir_windows: VERSION,
-                family: None,
-                source: "test".into(),
-                capacities: Default::default(),
-                notes: Vec::new(),
-            },
+            header: Header::new("test"),
             windows: values.iter().enumerate().map(window).collect(),
         }
     }

@@ -3,7 +3,7 @@
 //! not this crate's: the command hands their content in as [`Recipes`].
 
 use crate::perf_stat::{PerfRow, PerfStat, event_name};
-use crate::window_file::{Header, VERSION, WindowFile};
+use crate::window_file::{Header, WindowFile};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 use weir_core::window::{Count, CountProvenance, CountScope, UnassignedEvent, WorkloadCounts};
@@ -120,11 +120,10 @@ pub fn windows(
     let notes = notes.into_iter().take(NOTES_MAX).chain(lines).chain(more);
     WindowFile {
         header: Header {
-            weir_windows: VERSION,
             family: recipes.family.clone(),
-            source: "perf stat".into(),
             capacities: capacities.collect(),
             notes: notes.collect(),
+            ..Header::new("perf stat")
         },
         windows,
     }

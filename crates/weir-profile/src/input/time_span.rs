@@ -104,7 +104,7 @@ impl TimeSpan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window_file::{Header, VERSION};
+    use crate::window_file::Header;
 
     fn file(windows: &[(u64, u64)]) -> WindowFile {
         let window = |(from, to): &(u64, u64)| Window {
@@ -113,13 +113,7 @@ mod tests {
             ..Window::default()
         };
         WindowFile {
-            header: Header {
-                weir_windows: VERSION,
-                family: None,
-                source: "test".into(),
-                capacities: Default::default(),
-                notes: Vec::new(),
-            },
+            header: Header::new("test"),
             windows: windows.iter().map(window).collect(),
         }
     }

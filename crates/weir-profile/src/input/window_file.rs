@@ -40,6 +40,19 @@ pub struct Header {
     pub notes: Vec<String>,
 }
 
+impl Header {
+    /// Of this version, with its source alone.
+    pub fn new(source: impl Into<String>) -> Header {
+        Header {
+            weir_windows: VERSION,
+            family: None,
+            source: source.into(),
+            capacities: Capacities::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// A file of windows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowFile {
@@ -190,11 +203,10 @@ mod tests {
     fn file() -> WindowFile {
         WindowFile {
             header: Header {
-                weir_windows: VERSION,
                 family: Some("sapphire-rapids".into()),
-                source: "perf stat".into(),
                 capacities: [("lfb.drd.any.occupancy".parse().unwrap(), 16)].into(),
                 notes: vec!["a note".into()],
+                ..Header::new("perf stat")
             },
             windows: vec![Window {
                 from: Nanos(0),

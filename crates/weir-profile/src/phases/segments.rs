@@ -197,18 +197,18 @@ fn intervals(values: usize) -> Vec<(usize, usize)> {
     loop {
         let ratio = std::f64::consts::SQRT_2.powi(layer);
         let length = values as f64 / ratio;
-        let whole = ceil(length);
-        if whole < 2 * PHASE_MIN || whole > values {
+        let windows = whole(length.ceil());
+        if windows < 2 * PHASE_MIN || windows > values {
             return all;
         }
-        let count = 2 * ceil(ratio) - 1;
+        let count = 2 * whole(ratio.ceil()) - 1;
         let shift = match count {
             1 => 0.0,
             count => (values as f64 - length) / (count - 1) as f64,
         };
         for number in 0..count {
-            let from = floor(number as f64 * shift);
-            let to = ceil(number as f64 * shift + length).min(values);
+            let from = whole((number as f64 * shift).floor());
+            let to = whole((number as f64 * shift + length).ceil()).min(values);
             all.push((from, to));
         }
         layer += 1;
@@ -220,17 +220,8 @@ fn intervals(values: usize) -> Vec<(usize, usize)> {
     clippy::cast_sign_loss,
     reason = "of lengths, which are small and not negative; a cast of a float saturates"
 )]
-fn ceil(value: f64) -> usize {
-    value.ceil() as usize
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "of lengths, which are small and not negative; a cast of a float saturates"
-)]
-fn floor(value: f64) -> usize {
-    value.floor() as usize
+fn whole(value: f64) -> usize {
+    value as usize
 }
 
 #[cfg(test)]

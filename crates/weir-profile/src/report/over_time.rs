@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::counts::tests::count;
     use crate::report::{Options, report};
-    use crate::window_file::{Header, VERSION};
+    use crate::window_file::Header;
 
     fn file(windows: usize) -> WindowFile {
         let window = |place: usize| Window {
@@ -218,13 +218,7 @@ mod tests {
             ..Window::default()
         };
         WindowFile {
-            header: Header {
-                weir_windows: VERSION,
-                family: None,
-                source: "a test".into(),
-                capacities: [].into(),
-                notes: Vec::new(),
-            },
+            header: Header::new("a test"),
             windows: (0..windows).map(window).collect(),
         }
     }

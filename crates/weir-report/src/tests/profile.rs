@@ -9,7 +9,7 @@ use weir_core::{Nanos, Window, WorkloadId};
 use weir_profile::diff::diff;
 use weir_profile::findings::RuleOutcome;
 use weir_profile::report::{Options, Report, report};
-use weir_profile::window_file::{Header, VERSION, WindowFile};
+use weir_profile::window_file::{Header, WindowFile};
 
 const SECOND: u64 = 1_000_000_000;
 const MIB: usize = 1 << 20;
@@ -64,11 +64,9 @@ fn machine(cxl_ns: u64) -> Vec<Count> {
 fn file(windows: Vec<Window>) -> WindowFile {
     WindowFile {
         header: Header {
-            weir_windows: VERSION,
-            family: None,
-            source: "a <test>".into(),
             capacities: [("tor.drd.cxl-own.occupancy".parse().unwrap(), 16)].into(),
             notes: vec!["</style><script>".into()],
+            ..Header::new("a <test>")
         },
         windows,
     }

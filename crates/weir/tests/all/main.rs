@@ -2,6 +2,7 @@
 //! The command as its users and other programs meet it: one program, a module for each question.
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
+mod desk;
 mod world;
 
 // What weir-acpi's tests make, for modules here too, names these as parts of its crate.

@@ -1,38 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir profile` as its users meet it: from lines of perf to three lines that answer.
 
+use crate::desk::{Desk, out, said};
 use serde_json::Value;
-use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
-
-struct Desk(tempfile::TempDir);
-
-impl Desk {
-    fn new() -> Desk {
-        Desk(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.path().join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.arg("--root").arg(self.0.path()).arg("profile");
-        command.args(arguments).output().unwrap()
-    }
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 fn table_7() -> String {
     let path =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--html`: pages of simulated servers, as a user makes them.
 
+use crate::desk::out;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -10,10 +11,6 @@ fn weir(dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.arg("profile").args(arguments).current_dir(dir);
     command.output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 fn escaped(text: &str) -> String {

@@ -2,60 +2,8 @@
 //! Phases of a recording, and parts of one, as users of `weir profile` meet them: cases 1 and 7 of the
 //! simulated server, of which it is known when they change.
 
+use crate::desk::{Desk, out, said};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-struct Desk(tempfile::TempDir);
-
-impl Desk {
-    fn new() -> Desk {
-        Desk(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.arg("profile").args(arguments).output().unwrap()
-    }
-
-    /// A scenario's windows, and those of its idle machine.
-    fn recorded(&self, scenario: &str, seed: &str) -> [String; 2] {
-        let files = [
-            format!("{scenario}-{seed}.windows"),
-            format!("{scenario}-{seed}.idle"),
-        ];
-        let [out, idle] = files.map(|name| self.path(&name));
-        let sim = [
-            "sim",
-            scenario,
-            "--seed",
-            seed,
-            "--out",
-            &out,
-            "--idle-out",
-            &idle,
-        ];
-        let made = self.weir(&sim);
-        assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
-        [out, idle]
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        let made = self.weir(&[arguments, &["--json"]].concat());
-        serde_json::from_slice(&made.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&made)))
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
 
 /// Phases of a subject.
 fn phases<'a>(report: &'a Value, name: &str) -> &'a [Value] {
@@ -141,7 +89,7 @@ fn a_program_of_two_phases_has_two() {
         lines["after"].as_f64() < lines["before"].as_f64(),
         "{lines}"
     );
-    let shown = text(&desk.weir(&["report", &file, "--workload", "gcc"]));
+    let shown = out(&desk.weir(&["report", &file, "--workload", "gcc"]));
     assert!(
         shown.contains("phase 2: 0.550 ms to 1.050 ms, 10 windows from 11"),
         "{shown}"
@@ -153,7 +101,7 @@ fn a_program_of_two_phases_has_two() {
 fn short_parts_and_wrong_spans_say_what_there_is() {
     let desk = Desk::new();
     let [file, _] = desk.recorded("8-reverse", "1");
-    let short = text(&desk.weir(&["report", &file, "--to", "200us"]));
+    let short = out(&desk.weir(&["report", &file, "--to", "200us"]));
     assert!(
         short.contains("phases: not looked for: 3 windows, and 12 are needed"),
         "{short}"

@@ -2,6 +2,7 @@
 //! `weir profile record` over the kernel's perf, on a made machine whose events all count CPU time: the fields of
 //! its PMU lie where the kernel's clock of a CPU reads nothing.
 
+use crate::desk::said;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -62,10 +63,6 @@ impl Host {
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         Some((output, lines.collect()))
     }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn value<'a>(counts: &'a Value, role: &str) -> &'a Value {

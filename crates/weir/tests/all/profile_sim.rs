@@ -1,53 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir profile sim`: what the report says of a simulated server, beside what was so.
 
+use crate::desk::{Desk, said};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use weir::eval::profile_sim::TruthDocument;
 
 /// Requests below which a mean is chance.
 const REQUESTS_MIN: u64 = 500;
-
-struct Desk(tempfile::TempDir);
-
-impl Desk {
-    fn new() -> Desk {
-        Desk(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        fs::write(self.path(name), text).unwrap();
-        self.path(name)
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.arg("profile").args(arguments).output().unwrap()
-    }
-
-    /// Report and truth of a scenario's first seed.
-    fn run(&self, scenario: &str) -> (Value, TruthDocument) {
-        let truth = self.path(&format!("{scenario}.truth"));
-        let made = self.weir(&["sim", scenario, "--truth", &truth, "--json"]);
-        assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
-        let line: Value = serde_json::from_slice(&made.stdout).unwrap();
-        assert_eq!(line["scenario"], scenario);
-        let text = fs::read_to_string(truth).unwrap();
-        let truth = TruthDocument::parse(text.trim_end()).unwrap();
-        (line["report"].clone(), truth)
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 fn subject<'a>(report: &'a Value, name: &str) -> &'a Value {
     let all = report["subjects"].as_array().unwrap();

@@ -18,9 +18,6 @@ use weir_core::window::CountScope;
 use weir_core::{Missing, Role};
 use weir_events::Scope;
 
-/// The kernel's word on a cgroup whose tree has no perf events (EBADF).
-const NOT_IN_TREE: &str = "Bad file descriptor";
-
 /// Counts of several places in one sum.
 pub(super) struct Pool {
     pub(super) lane: usize,
@@ -43,6 +40,8 @@ pub(super) struct OpenCounters {
     cpus: BTreeSet<u32>,
     /// Sets that the kernel refuses though it takes their events one by one.
     refused: BTreeMap<(usize, usize), Missing>,
+    /// It refused a cgroup, and not the events: perf counts by another tree of cgroups (EBADF).
+    is_other_tree: bool,
 }
 
 impl OpenCounters {
@@ -66,6 +65,7 @@ impl OpenCounters {
             places: Vec::new(),
             cpus: online(roots).unwrap_or_default().into_iter().collect(),
             refused: BTreeMap::new(),
+            is_other_tree: false,
         };
         open.has_room()?;
         open.open_all()?;
@@ -108,7 +108,7 @@ impl OpenCounters {
                     true => "this machine",
                     false => names.as_str(),
                 };
-                Err(refused(what, self.refusal(*first)))
+                Err(self.refused(what, self.refusal(*first)))
             }
             _ => Ok(()),
         }
@@ -162,17 +162,19 @@ impl OpenCounters {
 
     fn open_place(&mut self, events: &LaneBox, new: NewPlace<'_>) -> Result<(), Missing> {
         let (refused, lane) = (&mut self.refused, &self.lanes[new.lane]);
+        let is_other_tree = &mut self.is_other_tree;
         let mut why = None;
         let opened = CountingPlace::open(&*self.perf, lane, events, new, &mut |set, error| {
             let kept = denied(&events.name, &what(new.on), &error);
-            let is_first = !is_want(&error);
-            match is_first {
+            *is_other_tree |= error.raw_os_error() == Some(libc::EBADF);
+            let goes_on = !is_want(&error);
+            match goes_on {
                 true => {
                     refused.entry((new.lane, set)).or_insert(kept);
                 }
                 false => why = Some(kept),
             }
-            is_first
+            goes_on
         });
         self.places.extend(opened);
         why.map_or(Ok(()), Err)
@@ -220,7 +222,7 @@ impl OpenCounters {
                 on: PerfScope::Cpu(cpu),
             };
             let opened = self.open_place(&events, new);
-            return opened.map_err(|why| refused("CPUs", why));
+            return opened.map_err(|why| self.refused("CPUs", why));
         }
         let mut subjects = std::mem::take(&mut self.subjects);
         let mut done = Ok(());
@@ -237,7 +239,7 @@ impl OpenCounters {
                     on: PerfScope::Cgroup(dir, cpu),
                 };
                 let opened = self.open_place(&events, new);
-                done = done.and(opened.map_err(|why| refused(id.as_str(), why)));
+                done = done.and(opened.map_err(|why| self.refused(id.as_str(), why)));
             }
         }
         self.subjects = subjects;
@@ -260,7 +262,7 @@ impl OpenCounters {
                 on: PerfScope::Task { tid, on_exec },
             };
             let opened = self.open_place(&events, new);
-            opened.map_err(|why| refused("the process", why))?;
+            opened.map_err(|why| self.refused("the process", why))?;
         }
         Ok(())
     }
@@ -277,6 +279,19 @@ impl OpenCounters {
             Some((role, _)) if role.is_repeated => !role.parts.iter().any(|p| is_open(p.set)),
             Some((role, _)) => !role.parts.iter().all(|p| is_open(p.set)),
             None => false,
+        }
+    }
+
+    fn refused(&self, what: &str, why: Missing) -> RecordError {
+        RecordError::Refused {
+            what: what.to_owned(),
+            next_move: match self.is_other_tree {
+                true => {
+                    "perf counts by cgroups of version 1 here: boot with cgroup_no_v1=perf_event"
+                }
+                false => "`weir events` says what this CPU and its kernel have",
+            },
+            why,
         }
     }
 
@@ -315,17 +330,6 @@ impl OpenCounters {
                 .for_each(|place| place.turn(turn));
         }
         self.cpus = there;
-    }
-}
-
-fn refused(what: &str, why: Missing) -> RecordError {
-    RecordError::Refused {
-        what: what.to_owned(),
-        next_move: match why.reason().contains(NOT_IN_TREE) {
-            true => "perf counts by cgroups of version 1 here: boot with cgroup_no_v1=perf_event",
-            false => "`weir events` says what this CPU and its kernel have",
-        },
-        why,
     }
 }
 

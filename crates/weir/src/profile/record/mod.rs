@@ -18,7 +18,7 @@ use summary::{notes, summary};
 use weir_core::Nanos;
 use weir_linux::Roots;
 use weir_linux::windows::{Asked, HeldCommand, RecordError, WindowRecorder};
-use weir_profile::window_file::{Header, VERSION};
+use weir_profile::window_file::Header;
 use window_sink::{SinkError, WindowSink};
 
 /// A set of events counts for so long: a shorter window has one set of many.
@@ -69,11 +69,10 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     let stop = watch()?;
     let mut recorder = WindowRecorder::open(roots, asked)?;
     let header = Header {
-        weir_windows: VERSION,
         family: recorder.family().map(str::to_owned),
-        source: "weir profile record".into(),
         capacities: recorder.capacities().into_iter().collect(),
         notes: notes(&recorder.not_counted()),
+        ..Header::new("weir profile record")
     };
     let mut sink = WindowSink::new(new_file(&args.file)?, &args.file, &header)?;
     recorder.start()?;

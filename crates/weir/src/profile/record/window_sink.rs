@@ -115,16 +115,9 @@ mod tests {
     use super::*;
     use std::fs::OpenOptions;
     use weir_profile::WindowFile;
-    use weir_profile::window_file::VERSION;
 
     fn header() -> Header {
-        Header {
-            weir_windows: VERSION,
-            family: None,
-            source: "a test".into(),
-            capacities: Default::default(),
-            notes: Vec::new(),
-        }
+        Header::new("a test")
     }
 
     fn window(from: u64) -> Window {

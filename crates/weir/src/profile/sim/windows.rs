@@ -15,7 +15,7 @@ use weir_hw::server::pmu::UnitKind;
 use weir_hw::server::{CountWindow, Machine, Workloads};
 use weir_profile::WindowFile;
 use weir_profile::stages::Capacities;
-use weir_profile::window_file::{Header, VERSION};
+use weir_profile::window_file::Header;
 
 /// What a box counted of an event, in all of its sets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,11 +54,9 @@ pub fn window_file(
     let notes = lost.map(|window| format!("window {} was lost and is left out", window.number + 1));
     WindowFile {
         header: Header {
-            weir_windows: VERSION,
-            family: None,
-            source,
             capacities: capacities(machine),
             notes: notes.collect(),
+            ..Header::new(source)
         },
         windows: windows
             .iter()

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A folder in which `weir profile` is tried.
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+use weir::eval::profile_sim::TruthDocument;
+
+/// The folder, gone at the end.
+pub struct Desk(tempfile::TempDir);
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn file(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+
+    /// On a machine that has nothing.
+    pub fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.arg("--root").arg(self.0.path()).arg("profile");
+        command.args(arguments).output().unwrap()
+    }
+
+    /// A scenario's windows, and those of its idle machine.
+    pub fn recorded(&self, scenario: &str, seed: &str) -> [String; 2] {
+        let files = [
+            format!("{scenario}-{seed}.windows"),
+            format!("{scenario}-{seed}.idle"),
+        ];
+        let [out, idle] = files.map(|name| self.path(&name));
+        let sim = [
+            "sim",
+            scenario,
+            "--seed",
+            seed,
+            "--out",
+            &out,
+            "--idle-out",
+            &idle,
+        ];
+        let made = self.weir(&sim);
+        assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
+        [out, idle]
+    }
+
+    /// What it prints as JSON.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let made = self.weir(&[arguments, &["--json"]].concat());
+        serde_json::from_slice(&made.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&made)))
+    }
+
+    /// Report and truth of a scenario's first seed.
+    pub fn run(&self, scenario: &str) -> (Value, TruthDocument) {
+        let truth = self.path(&format!("{scenario}.truth"));
+        let made = self.weir(&["sim", scenario, "--truth", &truth, "--json"]);
+        assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
+        let line: Value = serde_json::from_slice(&made.stdout).unwrap();
+        assert_eq!(line["scenario"], scenario);
+        let text = fs::read_to_string(truth).unwrap();
+        let truth = TruthDocument::parse(text.trim_end()).unwrap();
+        (line["report"].clone(), truth)
+    }
+}
+
+pub fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
