@@ -3,6 +3,7 @@
 
 use crate::report::time;
 use crate::window_file::WindowFile;
+use std::fmt;
 use weir_core::{Nanos, Window};
 
 /// A span of a recording's time, as its windows have it.
@@ -43,6 +44,14 @@ pub enum TimeSpanError {
     /// The recording has no windows, or none with times.
     #[error("the windows of this recording have no times: count with -I, or record again")]
     NoTimes,
+}
+
+impl fmt::Display for TimeSpan {
+    /// As it is typed: `0.400 ms..`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |at: Option<Nanos>| at.map_or_else(String::new, time);
+        write!(f, "{}..{}", end(self.from), end(self.to))
+    }
 }
 
 impl TimeSpan {
@@ -138,6 +147,8 @@ mod tests {
         assert_eq!(span(Some(12), None).of(&file).unwrap().windows.len(), 2);
         assert_eq!(span(None, Some(12)).of(&file).unwrap().windows.len(), 2);
         assert_eq!(span(None, None).of(&file), Ok(file));
+        assert_eq!(span(Some(11), None).to_string(), "11.0 s..");
+        assert_eq!(span(Some(11), Some(13)).to_string(), "11.0 s..13.0 s");
     }
 
     #[test]

@@ -212,12 +212,16 @@ fn compare(args: &DiffArgs) -> Result<Exit> {
     }
     let path = args.second.as_deref().unwrap_or(&args.first);
     let (before, after) = (windows_of(&args.first)?, windows_of(path)?);
-    let before = part_of(&args.first, before, first.unwrap_or_default())?;
-    let after = part_of(path, after, second.unwrap_or_default())?;
+    let [first, second] = [first, second].map(Option::unwrap_or_default);
+    let before = part_of(&args.first, before, first)?;
+    let after = part_of(path, after, second)?;
     let rows = diff::diff(&before, &after, args.workload.as_deref());
     match (&args.html, args.json) {
         (Some(dir), _) => {
-            let files = [(args.first.as_path(), &before), (path, &after)];
+            let files = [
+                (args.first.as_path(), first, &before),
+                (path, second, &after),
+            ];
             page::of_diff(dir, files, args.workload.as_deref(), &rows)?;
         }
         (None, true) => print_json(&rows)?,

@@ -6,9 +6,9 @@ use crate::cli::exit::{Exit, print};
 use crate::output::text::harmless;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
-use weir_profile::WindowFile;
 use weir_profile::diff::{self, DiffRow};
 use weir_profile::report::{self, Options, Report};
+use weir_profile::{TimeSpan, WindowFile};
 use weir_report::profile::{Reported, write, write_diff};
 
 /// The file's name without its folder: a page may be handed on.
@@ -44,7 +44,7 @@ pub fn of_report(dir: &Path, file: &Path, made: &Report) -> Result<Exit> {
 /// A file cannot be written.
 pub fn of_diff(
     dir: &Path,
-    files: [(&Path, &WindowFile); 2],
+    files: [(&Path, TimeSpan, &WindowFile); 2],
     workload: Option<&str>,
     rows: &[DiffRow],
 ) -> Result<()> {
@@ -53,9 +53,11 @@ pub fn of_diff(
         over_time: true,
         ..Options::default()
     };
-    let [(first, before), (second, after)] = files;
-    let [before, after] = [before, after].map(|file| report::report(file, &options));
-    let names = [name(first), name(second)];
+    let [before, after] = files.map(|(_, _, file)| report::report(file, &options));
+    let names = files.map(|(path, span, _)| match span.is_all() {
+        true => name(path),
+        false => format!("{}, {span}", name(path)),
+    });
     let sides = [
         Reported {
             name: &names[0],

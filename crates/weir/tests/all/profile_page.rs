@@ -105,6 +105,13 @@ fn a_page_of_two_says_what_changed() {
     );
     assert_eq!(made.status, printed.status);
     assert!(page.contains(&escaped(out(&made).trim())), "{}", out(&made));
+    let spans = ["--before", "..400us", "--after", "400us.."];
+    weir(
+        dir,
+        &[&["diff", &first, "--html", "spans"][..], &spans].concat(),
+    );
+    let page = fs::read_to_string(dir.join("spans/index.html")).unwrap();
+    assert!(page.contains("1.windows, ..0.400 ms and 1.windows, 0.400 ms.. compared"));
 }
 
 #[test]
