@@ -39,6 +39,7 @@ mod terminal;
 mod tests;
 mod text;
 
+pub mod interference;
 pub mod profile;
 pub mod results;
 
