@@ -3,9 +3,12 @@
 
 use super::{document, matrix, small, stream};
 use crate::interference::document::{InterferenceDocument, StreamFigures};
-use crate::interference::{explained, json, parse, read};
+use crate::interference::{
+    compare, comparison_page, comparison_terminal, explained, json, page, parse, read, terminal,
+};
 use serde_json::Value;
 use std::fs;
+use unicode_width::UnicodeWidthStr;
 
 fn value(document: &InterferenceDocument) -> Value {
     serde_json::from_slice(&json(document).unwrap()).unwrap()
@@ -178,4 +181,45 @@ fn hostile_names_in_messages_are_one_harmless_line() {
     });
     assert!(!said.contains(['\u{1b}', '\n', '\u{202e}']), "{said:?}");
     assert_eq!(stream("ssd", "read").width_bytes, None);
+}
+
+#[test]
+fn damaged_files_are_refused_or_shown_and_never_a_panic() {
+    let text = json(&small()).unwrap();
+    let mut state = 7_u64;
+    let mut draw = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let mut shown = 0;
+    for _ in 0..500 {
+        let mut damaged = text.clone();
+        for _ in 0..=draw(2) {
+            let at = draw(damaged.len());
+            // Digits and signs keep it JSON more often than any byte does.
+            damaged[at] = match draw(2) {
+                0 => b"0123456789-.e,:\"[]{}"[draw(20)],
+                _ => u8::try_from(draw(256)).unwrap(),
+            };
+        }
+        let Ok(document) = std::str::from_utf8(&damaged)
+            .map_err(anyhow::Error::from)
+            .and_then(parse)
+        else {
+            continue;
+        };
+        shown += 1;
+        let text = terminal(&document);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        let html = page(&document);
+        assert!(html.ends_with("</html>\n"));
+        if let Ok(found) = compare(&document, &small()) {
+            let text = comparison_terminal(&found);
+            assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+            assert!(comparison_page(&document, &small(), &found).ends_with("</html>\n"));
+        }
+    }
+    assert!(shown > 10, "{shown}");
 }
