@@ -8,6 +8,7 @@
 //!   │    stats  mean of a few hundred timings, with its confidence interval
 //!   └─► streams ◄─ kernels   threads that load, store, copy … in the widest form: lines in a span
 //! storage ─► streams         threads that read or write a file or device: I/Os in a span
+//! paired: effect of a background on a victim, from repeated pairs of figures
 //! ```
 //!
 //! It knows neither devices nor knees: `weir calibrate` and `weir bench` choose the loads and draw the
@@ -19,6 +20,7 @@ pub mod cpu;
 pub mod kernels;
 pub mod load;
 pub mod memory;
+pub mod paired;
 pub mod stats;
 pub mod storage;
 pub mod streams;
