@@ -150,20 +150,16 @@ impl IoTarget {
         self.kind != TargetKind::DeviceToRead
     }
 
-    /// The device that it lies on, as `MAJ:MIN`.
+    /// Number of the device that it is or lies on (stat(2), `st_dev`).
     ///
     /// # Errors
     /// The kernel does not say.
-    pub fn device_number(&self) -> io::Result<(u64, u64)> {
+    pub fn device_number(&self) -> io::Result<u64> {
         let found = self.file.metadata()?;
-        let number = match self.kind {
+        Ok(match self.kind {
             TargetKind::OwnFile => found.dev(),
             _ => found.rdev(),
-        };
-        Ok((
-            u64::from(libc::major(number)),
-            u64::from(libc::minor(number)),
-        ))
+        })
     }
 
     /// Another descriptor for it, past the page cache or not.
