@@ -6,7 +6,7 @@
 //! pairs (alone, together), one a repetition
 //!   └─► log ratios ─► signed_rank   estimate and interval ──┬─► Effect
 //!                     student       the same at other levels ┤
-//!                     sweep         over many thread counts ─┴─► Verdict (Holm over all cells)
+//!                     sweep         over many thread counts ─┴─► Influence (Holm over all cells)
 //! ```
 //!
 //! # Why the estimator of Hodges and Lehmann
@@ -90,7 +90,7 @@ impl Effect {
 
 /// What is said of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
+pub struct Influence {
     /// Index of the point with the greatest effect; 0 where there is one point.
     pub greatest: usize,
     /// Its effect; nothing with fewer than two usable repetitions.
@@ -118,13 +118,13 @@ pub fn is_enough(pairs: &[Pair], half_width_ratio: f64) -> bool {
 
 /// The verdicts on cells with one point each, in the order of `cells`. The test of a cell depends on the others.
 #[must_use]
-pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Verdict> {
-    let judged: Vec<Judged> = cells
+pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Influence> {
+    let tested: Vec<Tested> = cells
         .iter()
         .map(|pairs| {
             let interval = LogInterval::of(&log_ratios(pairs));
             let effect = interval.map(|i| i.effect(ERROR_RATIO));
-            Judged {
+            Tested {
                 greatest: 0,
                 effect,
                 is_equivalent: effect.is_some_and(|e| e.is_equivalent()),
@@ -132,7 +132,7 @@ pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Verdict> {
             }
         })
         .collect();
-    after_holm(&judged)
+    after_holm(&tested)
 }
 
 /// The logarithms of the usable pairs' ratios.
@@ -146,7 +146,7 @@ fn log_ratios(pairs: &[Pair]) -> Vec<f64> {
 }
 
 /// A cell before the correction for the number of cells.
-struct Judged {
+struct Tested {
     greatest: usize,
     effect: Option<Effect>,
     is_equivalent: bool,
@@ -156,7 +156,7 @@ struct Judged {
 
 /// Holm's step-down test: the smallest probability against 5 % ÷ cells, the next against 5 % ÷ (cells − 1) …, up
 /// to the first that fails. Cells without a probability were not tested.
-fn after_holm(cells: &[Judged]) -> Vec<Verdict> {
+fn after_holm(cells: &[Tested]) -> Vec<Influence> {
     let mut order: Vec<(usize, f64)> = cells
         .iter()
         .enumerate()
@@ -171,7 +171,7 @@ fn after_holm(cells: &[Judged]) -> Vec<Verdict> {
         }
         is_found[i] = true;
     }
-    let verdict = |(cell, is_found): (&Judged, bool)| Verdict {
+    let influence = |(cell, is_found): (&Tested, bool)| Influence {
         greatest: cell.greatest,
         effect: cell.effect,
         interferes: match (cell.is_equivalent, is_found, cell.effect) {
@@ -180,5 +180,5 @@ fn after_holm(cells: &[Judged]) -> Vec<Verdict> {
             _ => None,
         },
     };
-    cells.iter().zip(is_found).map(verdict).collect()
+    cells.iter().zip(is_found).map(influence).collect()
 }

@@ -8,7 +8,7 @@
 
 use crate::paired::random::{Random, index};
 use crate::paired::signed_rank::LogInterval;
-use crate::paired::{ERROR_RATIO, Effect, Judged, Pair, Verdict, after_holm, log_ratios};
+use crate::paired::{ERROR_RATIO, Effect, Influence, Pair, Tested, after_holm, log_ratios};
 use distrs::Normal;
 
 /// Resamples of a bootstrap.
@@ -29,16 +29,16 @@ pub fn simultaneous(points: &[Vec<Pair>], seed: u64) -> Option<(usize, Effect)> 
 /// As [`super::verdicts`], of cells with several points each: `cells[c][i][r]` is cell c at point i in repetition
 /// r. A cell interferes where its greatest effect does; it has no influence where none of its points has.
 #[must_use]
-pub fn sweep_verdicts(cells: &[Vec<Vec<Pair>>], seed: u64) -> Vec<Verdict> {
-    let judged: Vec<Judged> = cells
+pub fn sweep_verdicts(cells: &[Vec<Vec<Pair>>], seed: u64) -> Vec<Influence> {
+    let tested: Vec<Tested> = cells
         .iter()
-        .map(|points| Band::of(points, seed).map_or_else(nothing, |band| band.judged()))
+        .map(|points| Band::of(points, seed).map_or_else(nothing, |band| band.tested()))
         .collect();
-    after_holm(&judged)
+    after_holm(&tested)
 }
 
-fn nothing() -> Judged {
-    Judged {
+fn nothing() -> Tested {
+    Tested {
         greatest: 0,
         effect: None,
         is_equivalent: false,
@@ -60,20 +60,20 @@ impl Band {
     fn of(points: &[Vec<Pair>], seed: u64) -> Option<Band> {
         let logs: Vec<Vec<f64>> = points.iter().map(|pairs| log_ratios(pairs)).collect();
         let intervals: Vec<Option<LogInterval>> = logs.iter().map(|l| LogInterval::of(l)).collect();
-        let tested: Vec<&[f64]> = logs
+        let measured: Vec<&[f64]> = logs
             .iter()
             .filter(|l| l.len() > 1)
             .map(Vec::as_slice)
             .collect();
-        let most = tested.len() as f64;
-        if tested.is_empty() {
+        let most = measured.len() as f64;
+        if measured.is_empty() {
             return None;
         }
-        let quantile = greatest_deviation(&tested, seed);
+        let quantile = greatest_deviation(&measured, seed);
         let alone = 2.0 * (1.0 - Normal::cdf(quantile, 0.0, 1.0));
         // Not less than independent points need, and not more than one does.
         let least = 1.0 - (1.0 - ERROR_RATIO).powf(1.0 / most);
-        let error_ratio = match tested.len() {
+        let error_ratio = match measured.len() {
             1 => ERROR_RATIO,
             _ => alone.max(least).min(ERROR_RATIO),
         };
@@ -91,13 +91,13 @@ impl Band {
             .max_by(|(_, a), (_, b)| a.estimate.abs().total_cmp(&b.estimate.abs()))
     }
 
-    fn judged(&self) -> Judged {
+    fn tested(&self) -> Tested {
         let Some((greatest, interval)) = self.greatest() else {
             return nothing();
         };
         let known = self.intervals.iter().flatten();
         let p = interval.p_value();
-        Judged {
+        Tested {
             greatest,
             effect: Some(interval.effect(self.error_ratio)),
             is_equivalent: known

@@ -7,11 +7,11 @@ pub(crate) mod document;
 
 use crate::Command;
 use crate::checks::{self, Check, compared, has_several_runs, in_full, verdict};
-use crate::closing::closing;
 use crate::origin::{circumstances, facts};
 use crate::picture::canvas::{Picture, svg};
 use crate::picture::ink::dark_css;
 use crate::results::Results;
+use crate::run_rows::closing::closing;
 use crate::run_rows::{self, Row, names};
 use crate::text::{escape, line};
 use std::fmt::Write;

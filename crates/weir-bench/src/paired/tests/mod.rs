@@ -3,8 +3,8 @@
 
 mod coverage;
 mod greatest;
+mod influence;
 mod input;
-mod verdict;
 
 use crate::paired::Pair;
 use crate::paired::random::{Random, index};

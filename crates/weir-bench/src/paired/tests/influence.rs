@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Verdicts over all cells of a matrix.
+//! Influences over all cells of a matrix.
 
 use super::{Machine, NOISES};
-use crate::paired::{Pair, Verdict, effect, verdicts};
+use crate::paired::{Influence, Pair, effect, verdicts};
 
 /// Repetitions that alternate around a ratio.
 fn around(ratio: f64, spread: f64, count: i32) -> Vec<Pair> {
@@ -26,7 +26,7 @@ fn identical_pairs_interfere_in_at_most_five_of_a_hundred_cells() {
         let alone = cells
             .iter()
             .map(|cell| verdicts(std::slice::from_ref(cell))[0]);
-        let wrong = |verdict: &Verdict| verdict.interferes == Some(true);
+        let wrong = |found: &Influence| found.interferes == Some(true);
         let count = alone.filter(wrong).count();
         assert!(count <= 50, "{repeats}: {count} of 1000");
         // In matrices of 30 cells, 5 % of the matrices may have any.
