@@ -14,14 +14,26 @@ pub mod document;
 use anyhow::Result;
 use document::InterferenceDocument;
 #[allow(missing_docs)]
-pub fn terminal(_: &InterferenceDocument) -> String { String::new() }
+pub fn terminal(_: &InterferenceDocument) -> String {
+    String::new()
+}
 #[allow(missing_docs)]
-pub fn page(_: &InterferenceDocument) -> String { String::new() }
+pub fn page(_: &InterferenceDocument) -> String {
+    String::new()
+}
 #[allow(missing_docs)]
-pub fn read(_: &std::path::Path) -> Result<InterferenceDocument> { anyhow::bail!("not yet") }
+pub fn read(_: &std::path::Path) -> Result<InterferenceDocument> {
+    anyhow::bail!("not yet")
+}
 #[allow(missing_docs)]
-pub fn compare(_: &InterferenceDocument, _: &InterferenceDocument) -> Result<u32> { Ok(1) }
+pub fn compare(_: &InterferenceDocument, _: &InterferenceDocument) -> Result<u32> {
+    Ok(1)
+}
 #[allow(missing_docs)]
-pub fn comparison_terminal(_: &u32) -> String { String::new() }
+pub fn comparison_terminal(_: &u32) -> String {
+    String::new()
+}
 #[allow(missing_docs)]
-pub fn comparison_page(_: &InterferenceDocument, _: &InterferenceDocument, _: &u32) -> String { String::new() }
+pub fn comparison_page(_: &InterferenceDocument, _: &InterferenceDocument, _: &u32) -> String {
+    String::new()
+}

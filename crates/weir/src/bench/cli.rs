@@ -101,8 +101,8 @@ pub struct InterferenceArgs {
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory: Option<Size>,
 
-    /// Where the SSD's file is made (a directory, or the name of a file that is not there), or a block device,
-    /// which is only read [default: a directory on a real disk]
+    /// Where the SSD's file is made (a directory, or the name of a file that is not there), or a block
+    /// device, which is only read [default: a directory on a real disk]
     #[arg(long, value_name = "PATH")]
     pub ssd: Option<PathBuf>,
 
@@ -144,7 +144,7 @@ pub struct InterferenceArgs {
     #[arg(long, value_name = "COMMAND", requires = "figure")]
     pub victim_run: Option<String>,
 
-    /// Where the figure stands in the output: the last match of this expression, its first group if it has one
+    /// Where the figure stands in the output: the last match of this expression, or its first group
     #[arg(long, value_name = "REGEX", requires = "victim_run")]
     pub figure: Option<String>,
 

@@ -34,7 +34,12 @@ fn weir(args: &[&str]) -> Command {
 fn said(args: &[&str]) -> String {
     let output = weir(args).output().unwrap();
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}{}", stdout(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{args:?}: {said}{}",
+        stdout(&output)
+    );
     assert!(!said.contains("panicked"), "{said}");
     said
 }
@@ -42,7 +47,12 @@ fn said(args: &[&str]) -> String {
 /// The result, or nothing where this machine cannot.
 fn result(output: &Output) -> Option<Value> {
     let said = stderr(output);
-    for lacking in ["CPU is too few", "cannot bind them", "too few for", "cannot be bound"] {
+    for lacking in [
+        "CPU is too few",
+        "cannot bind them",
+        "too few for",
+        "cannot be bound",
+    ] {
         if said.contains(lacking) {
             eprintln!("SKIP interference: {said}");
             return None;
@@ -90,7 +100,15 @@ fn what_is_wrong_is_named_before_anything_is_measured() {
         (&["--ssd", &link], "a link to nothing"),
         (&["--ssd", "/dev/null"], "a character device"),
         (&["--ssd", "/nowhere/x"], "no directory /nowhere"),
-        (&["--ssd", dir.path().to_str().unwrap(), "--ssd-size", "900000TiB"], "--ssd-size"),
+        (
+            &[
+                "--ssd",
+                dir.path().to_str().unwrap(),
+                "--ssd-size",
+                "900000TiB",
+            ],
+            "--ssd-size",
+        ),
         (&["--out", &file], "--out"),
         (&["--memory", "900000TiB"], "--memory"),
         (&["--threads", "1000"], "--threads"),
@@ -106,22 +124,39 @@ fn what_is_wrong_is_named_before_anything_is_measured() {
 fn a_pair_gives_two_cells_and_says_what_this_machine_lacks() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    let args = ["--pair", "mmem:ld:1+mmem:st:1", "--out", out.to_str().unwrap()];
-    let Some(result) = measured(&args) else { return };
+    let args = [
+        "--pair",
+        "mmem:ld:1+mmem:st:1",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let Some(result) = measured(&args) else {
+        return;
+    };
     assert_eq!(result["kind"], "weir-interference");
     assert_eq!(result["world"], "machine");
     let cells = result["cells"].as_array().unwrap();
-    let ops: Vec<_> = cells.iter().map(|cell| cell["victim"]["op"].as_str().unwrap()).collect();
+    let ops: Vec<_> = cells
+        .iter()
+        .map(|cell| cell["victim"]["op"].as_str().unwrap())
+        .collect();
     assert_eq!(ops, ["ld", "st"]);
     for cell in cells {
-        assert!(cell["alone"]["bytes_per_sec"].as_f64().unwrap() > 0.0, "{cell}");
-        assert!(cell["together"]["bytes_per_sec"].as_f64().unwrap() > 0.0, "{cell}");
+        assert!(
+            cell["alone"]["bytes_per_sec"].as_f64().unwrap() > 0.0,
+            "{cell}"
+        );
+        assert!(
+            cell["together"]["bytes_per_sec"].as_f64().unwrap() > 0.0,
+            "{cell}"
+        );
         assert_eq!(cell["repeats"], 2);
         assert!(cell["ratio_low"].as_f64() <= cell["ratio"].as_f64());
         assert!(cell["missing"]["counters.admission_wait_ns"].is_string());
     }
     assert!(result["machine"]["facts"]["kernel"].is_string());
-    let written: Value = serde_json::from_slice(&fs::read(out.join("result.json")).unwrap()).unwrap();
+    let written: Value =
+        serde_json::from_slice(&fs::read(out.join("result.json")).unwrap()).unwrap();
     assert_eq!(written, result);
     assert!(out.join("index.html").is_file());
 }
@@ -131,16 +166,37 @@ fn storage_beside_memory_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let ssd = dir.path().to_str().unwrap();
     let args = [
-        "--ssd", ssd, "--ssd-size", "4MiB", "--ssd-io", "buffered", "--ops", "ntst,randread,write",
+        "--ssd",
+        ssd,
+        "--ssd-size",
+        "4MiB",
+        "--ssd-io",
+        "buffered",
+        "--ops",
+        "ntst,randread,write",
     ];
-    let Some(result) = measured(&args) else { return };
+    let Some(result) = measured(&args) else {
+        return;
+    };
     assert!(is_empty(dir.path()));
     let cells = result["cells"].as_array().unwrap();
-    let io = cells.iter().find(|cell| cell["victim"]["op"] == "randread").unwrap();
+    let io = cells
+        .iter()
+        .find(|cell| cell["victim"]["op"] == "randread")
+        .unwrap();
     assert_eq!(io["victim"]["direct"], false);
     assert_eq!(io["victim"]["block_bytes"], 4096);
-    for figure in ["bytes_per_sec", "ops_per_sec", "latency_ns", "latency_p99_ns", "cpu_ns_per_op"] {
-        assert!(io["alone"][figure].as_f64().unwrap() > 0.0, "{figure}: {io}");
+    for figure in [
+        "bytes_per_sec",
+        "ops_per_sec",
+        "latency_ns",
+        "latency_p99_ns",
+        "cpu_ns_per_op",
+    ] {
+        assert!(
+            io["alone"][figure].as_f64().unwrap() > 0.0,
+            "{figure}: {io}"
+        );
     }
     let (bytes, ops) = (&io["alone"]["bytes_per_sec"], &io["alone"]["ops_per_sec"]);
     let block = bytes.as_f64().unwrap() / ops.as_f64().unwrap();
@@ -150,22 +206,50 @@ fn storage_beside_memory_leaves_no_file() {
 #[test]
 fn a_program_is_judged_by_its_figure() {
     let args = [
-        "--victim-run", "echo rate: 1,250 per second", "--figure", "rate: ([0-9,]+)", "--ops", "ld",
+        "--victim-run",
+        "echo rate: 1,250 per second",
+        "--figure",
+        "rate: ([0-9,]+)",
+        "--ops",
+        "ld",
     ];
-    let Some(result) = measured(&args) else { return };
+    let Some(result) = measured(&args) else {
+        return;
+    };
     let cells = result["cells"].as_array().unwrap();
-    let program = cells.iter().find(|cell| cell["victim"]["target"] == "program").unwrap();
-    assert_eq!(program["alone"]["ops_per_sec"].as_f64().unwrap().round(), 1250.0);
+    let program = cells
+        .iter()
+        .find(|cell| cell["victim"]["target"] == "program")
+        .unwrap();
+    assert_eq!(
+        program["alone"]["ops_per_sec"].as_f64().unwrap().round(),
+        1250.0
+    );
     assert!((program["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-9);
     // The stream beside it is a victim, too.
     assert_eq!(cells.len(), 2);
-    let all: Vec<&str> = SHORT.iter().chain(&["--victim-run", "echo nothing", "--figure", "rate", "--ops", "ld"]).copied().collect();
+    let all: Vec<&str> = SHORT
+        .iter()
+        .chain(&[
+            "--victim-run",
+            "echo nothing",
+            "--figure",
+            "rate",
+            "--ops",
+            "ld",
+        ])
+        .copied()
+        .collect();
     let output = weir(&all).output().unwrap();
     assert!(stderr(&output).contains("matches nothing") || stderr(&output).contains("too few"));
 }
 
 /// A run that is stopped once its stderr has said so.
-fn stopped_after(args: &[&str], wanted: &str, until: &mut dyn FnMut() -> bool) -> (Option<i32>, String) {
+fn stopped_after(
+    args: &[&str],
+    wanted: &str,
+    until: &mut dyn FnMut() -> bool,
+) -> (Option<i32>, String) {
     let mut child: Child = weir(args).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();
@@ -187,8 +271,21 @@ fn a_signal_ends_programs_and_leaves_no_file() {
     let command = format!("echo $$ > {}; sleep 10000", told.display());
     let (code, text) = stopped_after(
         &[
-            "--force", "--memory", "4MiB", "--ssd", ssd.to_str().unwrap(), "--ssd-size", "4MiB", "--ssd-io",
-            "buffered", "--ops", "randread", "--victim-run", &command, "--figure", "x",
+            "--force",
+            "--memory",
+            "4MiB",
+            "--ssd",
+            ssd.to_str().unwrap(),
+            "--ssd-size",
+            "4MiB",
+            "--ssd-io",
+            "buffered",
+            "--ops",
+            "randread",
+            "--victim-run",
+            &command,
+            "--figure",
+            "x",
         ],
         "without a name",
         &mut || fs::read_to_string(&told).is_ok_and(|text| text.ends_with('\n')),
@@ -199,7 +296,10 @@ fn a_signal_ends_programs_and_leaves_no_file() {
     let Ok(pid) = fs::read_to_string(&told) else {
         return eprintln!("SKIP programs: {text}");
     };
-    assert!(!Path::new("/proc").join(pid.trim()).exists(), "{pid} runs on");
+    assert!(
+        !Path::new("/proc").join(pid.trim()).exists(),
+        "{pid} runs on"
+    );
 }
 
 #[test]
@@ -212,5 +312,8 @@ fn on_one_cpu_it_says_what_it_needs() {
     };
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("1 CPU is too few") || said.contains("taskset"), "{said}");
+    assert!(
+        said.contains("1 CPU is too few") || said.contains("taskset"),
+        "{said}"
+    );
 }

@@ -13,7 +13,7 @@ use weir_report::interference::document::{
 pub const HALF_WIDTH_RATIO: f64 = 0.02;
 const NO_COUNTERS: &str = "this version of weir reads no counters of waiting requests";
 
-/// What one repetition measured: figures of both sides, for each measurement. A side that did not run has none.
+/// What one repetition measured: figures of both sides, for each measurement. An idle side has none.
 pub type RepetitionSample = BTreeMap<PairTask, [StreamFigures; 2]>;
 
 /// All of a pair.

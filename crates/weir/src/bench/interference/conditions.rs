@@ -17,7 +17,7 @@ const STEAL_RATIO_MAX: f64 = 0.01;
 /// `USER_HZ`: the unit of times in /proc is 10 ms on all CPUs that Linux has a stable interface for.
 const TICKS_PER_SEC: f64 = 100.0;
 const TEXT_BYTES_MAX: u64 = 1 << 20;
-/// Switches of Intel's prefetchers (SDM, volume 4, `MSR_MISC_FEATURE_CONTROL`): a bit that is set switches one off.
+/// Switches of Intel's prefetchers (SDM, volume 4, `MSR_MISC_FEATURE_CONTROL`): a bit switches one off.
 const MSR_PREFETCH: u64 = 0x1a4;
 
 fn text(path: &Path) -> Option<String> {
@@ -259,7 +259,7 @@ impl HostMoment {
     }
 }
 
-/// Busy and stolen ticks of all CPUs (proc_stat(5)): user, nice, system, irq, softirq; guests are within user.
+/// Busy and stolen ticks of all CPUs (proc_stat(5)): user (with guests), nice, system, irq, softirq.
 fn cpu_ticks(stat: &str) -> (u64, u64) {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
     let numbers: Vec<u64> = line
@@ -298,7 +298,7 @@ fn throttle_count(roots: &Roots) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Pages that NUMA balancing, tiering and `move_pages` moved between nodes (not compaction, which stays on a node).
+/// Pages that NUMA balancing and tiering moved between nodes.
 fn moved_pages(vmstat: &str) -> u64 {
     let names = [
         "numa_pages_migrated",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same machine measured by other tools, where they are installed: mbw, stress-ng, fio. Each runs alone, on
-//! the CPU and node of our own stream, and its figure stands beside ours.
+//! The same machine measured by other tools, where they are installed: mbw, stress-ng, fio. Each runs alone,
+//! on the CPU and node of our own stream, and its figure stands beside ours.
 
 use super::measurement::BenchSetup;
 use super::names::StreamTarget;

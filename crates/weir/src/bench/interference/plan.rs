@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which measurements, in which order, for how long. Pure: the machine is told, nothing is read.
 //!
-//! A repetition of a pair is each stream alone and both together, at each number of threads of the background,
-//! in random order. Both streams of a pair are victims: a measurement together serves both.
+//! A repetition of a pair is each stream alone and both together, at each number of background threads, in
+//! random order. Both streams of a pair are victims: a measurement together serves both.
 
 use super::names::{PairName, StreamName, StreamOperation, StreamTarget};
 use weir_bench::storage::StorageOperation;
@@ -115,12 +115,7 @@ impl PairPlan {
 
     /// The measurements of a repetition, each once.
     pub fn tasks(&self) -> Vec<PairTask> {
-        let judged = |side: &usize| self.sides[*side].has_figure();
-        let mut tasks: Vec<PairTask> = [0, 1]
-            .into_iter()
-            .filter(judged)
-            .map(PairTask::Alone)
-            .collect();
+        let mut tasks: Vec<PairTask> = self.victims().into_iter().map(PairTask::Alone).collect();
         for victim in self.victims() {
             for point in self.points(victim) {
                 let task = PairTask::Together(point);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands of the user as streams: bound and pinned as weir's own threads, in a cgroup of their own where one
-//! can be made, and ended with all that they started.
+//! Commands of the user as streams: bound and pinned as weir's own threads, in a cgroup of their own where
+//! one can be made, and ended with all that they started.
 
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};

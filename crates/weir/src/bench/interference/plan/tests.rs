@@ -41,6 +41,12 @@ fn with_one_node_local_memory_stands_beside_itself_and_storage() {
         plans.iter().map(|plan| plan.victims().len()).sum::<usize>(),
         9 + 12
     );
+    // A stream beside its like is measured alone once.
+    assert_eq!(plans[0].label(), "mmem:ld + mmem:ld");
+    assert_eq!(
+        plans[0].tasks(),
+        [PairTask::Alone(0), PairTask::Together([1, 1])]
+    );
     assert_eq!(matrix(&[Mmem], &operations(&USUAL), &[true]).len(), 6);
     let both = matrix(&[Mmem, Ssd], &operations(&["ld", "read"]), &[true, false]);
     let labels: Vec<String> = both.iter().map(|[one, _]| one.label()).collect();
