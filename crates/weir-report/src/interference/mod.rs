@@ -9,31 +9,3 @@
 
 pub mod class;
 pub mod document;
-
-// TEMPORARY until ip's are merged.
-use anyhow::Result;
-use document::InterferenceDocument;
-#[allow(missing_docs)]
-pub fn terminal(_: &InterferenceDocument) -> String {
-    String::new()
-}
-#[allow(missing_docs)]
-pub fn page(_: &InterferenceDocument) -> String {
-    String::new()
-}
-#[allow(missing_docs)]
-pub fn read(_: &std::path::Path) -> Result<InterferenceDocument> {
-    anyhow::bail!("not yet")
-}
-#[allow(missing_docs)]
-pub fn compare(_: &InterferenceDocument, _: &InterferenceDocument) -> Result<u32> {
-    Ok(1)
-}
-#[allow(missing_docs)]
-pub fn comparison_terminal(_: &u32) -> String {
-    String::new()
-}
-#[allow(missing_docs)]
-pub fn comparison_page(_: &InterferenceDocument, _: &InterferenceDocument, _: &u32) -> String {
-    String::new()
-}

@@ -24,9 +24,8 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
         let mut json = serde_json::to_vec_pretty(&comparison)?;
         json.push(b'\n');
         let page = interference::comparison_page(&a, &b, &comparison).into_bytes();
-        for (name, bytes) in [("comparison.json", json), ("index.html", page)] {
-            let path = out.join(name);
-            std::fs::write(&path, bytes).with_context(|| harmless(&path.display().to_string()))?;
+        let files = [("comparison.json", json), ("index.html", page)];
+        for path in super::write_files(out, &files)? {
             eprintln!("wrote {}", harmless(&path.display().to_string()));
         }
     }

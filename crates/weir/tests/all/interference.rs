@@ -111,6 +111,9 @@ fn what_is_wrong_is_named_before_anything_is_measured() {
         ),
         (&["--out", &file], "--out"),
         (&["--memory", "900000TiB"], "--memory"),
+        (&["--block", "1000"], "multiples of 512"),
+        (&["--block", "1GiB", "--depth", "1024"], "in flight"),
+        (&["--io-node", "999"], "--io-node 999"),
         (&["--threads", "1000"], "--threads"),
     ] {
         let said = said(args);

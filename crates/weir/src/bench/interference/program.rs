@@ -5,12 +5,12 @@
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -133,14 +133,7 @@ impl RunningProgram {
     /// It failed, or runs for too long.
     pub fn wait(mut self, is_over: &dyn Fn() -> bool) -> Result<Option<String>> {
         let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self
-                .child
-                .try_wait()
-                .context("cannot wait for the command")?
-            {
-                break status;
-            }
+        while !self.has_ended() {
             if is_over() {
                 return Ok(None);
             }
@@ -152,14 +145,17 @@ impl RunningProgram {
                 );
             }
             std::thread::sleep(LOOK);
-        };
-        // What it left running holds the pipes open.
-        self.end();
-        let text = self.text();
-        if !status.success() {
-            bail!("{:?} ended with {status}: {}", self.command, tail(&text));
         }
-        Ok(Some(text))
+        match self.end() {
+            Some(status) if !status.success() => {
+                bail!(
+                    "{:?} ended with {status}: {}",
+                    self.command,
+                    tail(&self.text())
+                )
+            }
+            _ => Ok(Some(self.text())),
+        }
     }
 
     /// Whether it still runs.
@@ -167,18 +163,17 @@ impl RunningProgram {
     /// # Errors
     /// It has ended, which a background must not while it is measured.
     pub fn check(&mut self) -> Result<()> {
-        match self
-            .child
-            .try_wait()
-            .context("cannot look at the command")?
-        {
-            None => Ok(()),
-            Some(status) => bail!(
-                "{:?} ended with {status} while it was the background: it must run until it is ended; {}",
-                self.command,
-                tail(&self.text())
-            ),
+        if !self.has_ended() {
+            return Ok(());
         }
+        let status = self
+            .end()
+            .map_or_else(String::new, |status| format!(" with {status}"));
+        bail!(
+            "{:?} ended{status} while it was the background: it must run until it is ended; {}",
+            self.command,
+            tail(&self.text())
+        )
     }
 
     fn text(&self) -> String {
@@ -187,29 +182,34 @@ impl RunningProgram {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // Gone is what was wanted.
-            let _ = kill_process_group(group, signal);
-        }
+    /// Leaves it to be waited for: until then no other process gets its number.
+    fn has_ended(&self) -> bool {
+        let Some(group) = self.group else { return true };
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(group), how), Ok(None))
     }
 
     /// Ends it and all that it started.
-    fn end(&mut self) {
-        self.signal(Signal::TERM);
+    fn end(&mut self) -> Option<ExitStatus> {
+        let group = self.group?;
+        let _ = kill_process_group(group, Signal::TERM);
         let begun = Instant::now();
-        while begun.elapsed() < END_GRACE && matches!(self.child.try_wait(), Ok(None)) {
+        while begun.elapsed() < END_GRACE && !self.has_ended() {
             std::thread::sleep(LOOK);
         }
-        self.signal(Signal::KILL);
+        let _ = kill_process_group(group, Signal::KILL);
         if let Some(dir) = &self.cgroup {
             // Those that left the process group. Kernels before 5.14 have no such file.
             let _ = std::fs::write(dir.join("cgroup.kill"), "1");
         }
-        let _ = self.child.wait();
-        for reader in self.readers.drain(..) {
-            let _ = reader.join();
+        self.group = None;
+        let status = self.child.wait().ok();
+        // A process that left group and cgroup may hold the pipes open for ever.
+        let begun = Instant::now();
+        while begun.elapsed() < END_GRACE && !self.readers.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(LOOK);
         }
+        status
     }
 }
 

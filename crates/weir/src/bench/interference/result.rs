@@ -124,11 +124,5 @@ pub fn write(out: &Path, document: &InterferenceDocument) -> Result<Vec<PathBuf>
     let mut json = serde_json::to_vec_pretty(document)?;
     json.push(b'\n');
     let page = weir_report::interference::page(document).into_bytes();
-    let files = [("result.json", json), ("index.html", page)];
-    let written = files.into_iter().map(|(name, bytes)| {
-        let path = out.join(name);
-        std::fs::write(&path, bytes).with_context(|| harmless(&path.display().to_string()))?;
-        Ok(path)
-    });
-    written.collect()
+    super::super::write_files(out, &[("result.json", json), ("index.html", page)])
 }

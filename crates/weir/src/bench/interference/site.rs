@@ -18,6 +18,11 @@ const THREAD_BYTES: u64 = 64 * MIB;
 const THREAD_BYTES_MIN: u64 = 2 * GRAIN_BYTES;
 /// What all threads of a stream use is at least this many times the last-level cache.
 const PER_CACHE: u64 = 4;
+/// Direct I/O is in units of at least this.
+const BLOCK_UNIT_BYTES: u64 = 512;
+const BLOCK_BYTES_MAX: u64 = 1024 * MIB;
+/// Of a node's free memory, I/Os in flight take at most this part.
+const IO_PART: u64 = 8;
 const RING_BYTES_MIN: u64 = 16 * MIB;
 const RING_BYTES_MAX: u64 = 1024 * MIB;
 const NO_CXL: &str = "no node of this machine is CXL memory (`weir topology`); --node cxl=N takes another node for it";
@@ -81,6 +86,7 @@ impl BenchSite {
             thread_bytes: 0,
             ring_bytes: 0,
         };
+        check_io(args, &nodes, &site)?;
         let used: Vec<&Node> = site
             .nodes()
             .into_iter()
@@ -116,6 +122,30 @@ impl BenchSite {
             .copied()
             .collect()
     }
+}
+
+/// Room for what is read and written: a small part of its node.
+fn check_io(args: &InterferenceArgs, nodes: &Nodes, site: &BenchSite) -> Result<()> {
+    let block = args.block.0;
+    ensure!(
+        block > 0 && block % BLOCK_UNIT_BYTES == 0 && block <= BLOCK_BYTES_MAX,
+        "--block {block} bytes: blocks are multiples of {BLOCK_UNIT_BYTES} bytes, and at most 1 GiB"
+    );
+    let id = args.io_node.unwrap_or(site.mmem);
+    let node = nodes.get(id).filter(|node| node.total_bytes > 0);
+    let node =
+        node.with_context(|| format!("--io-node {id}: there is no such node with memory"))?;
+    let threads = u64::from(site.cpus.each());
+    let bytes = block
+        .saturating_mul(u64::from(args.depth))
+        .saturating_mul(threads);
+    ensure!(
+        bytes <= node.free_bytes / IO_PART,
+        "--block and --depth: {} MiB are in flight with {threads} threads, and node {id} has {} MiB free",
+        bytes / MIB,
+        node.free_bytes / MIB
+    );
+    Ok(())
 }
 
 /// Nodes that were named.
