@@ -45,6 +45,7 @@ pub mod results;
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
 pub use origin::date_utc;
 pub use page::document::{Cell, CellKind, Document, Part, Section, Table, html};
+pub use page::heat::{Heat, HeatCell, HeatMap, HeatRow};
 pub use picture::bars::{Bar, Bars, bars};
 pub use picture::canvas::Picture;
 pub use picture::ink::Ink;

@@ -3,7 +3,7 @@
 
 use super::plan::{PairPlan, PairTask, PlannedStream};
 use std::collections::BTreeMap;
-use weir_bench::paired::{self, Effect, Pair, Verdict};
+use weir_bench::paired::{self, Effect, Influence, Pair};
 use weir_report::interference::class::InfluenceClass;
 use weir_report::interference::document::{
     InterferenceCell, InterferenceStream, StreamFigures, SweepPoint, WaitCounters,
@@ -94,7 +94,7 @@ impl PairSamples {
         }
     }
 
-    fn cell(&self, victim: usize, verdict: &Verdict) -> InterferenceCell {
+    fn cell(&self, victim: usize, verdict: &Influence) -> InterferenceCell {
         let points = self.plan.points(victim);
         let background = 1 - victim;
         let shown = points

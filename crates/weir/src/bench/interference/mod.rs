@@ -152,7 +152,7 @@ fn shown(
     let table = cross_check::table(checks);
     if args.json {
         eprint!("{table}");
-        return print_json(document);
+        return print_json(&weir_report::interference::explained(document)?);
     }
     print(&format!(
         "{}{table}",

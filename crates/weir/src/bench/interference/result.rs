@@ -121,8 +121,7 @@ pub fn check_directory(out: &Path) -> Result<()> {
 /// # Errors
 /// A file cannot be written.
 pub fn write(out: &Path, document: &InterferenceDocument) -> Result<Vec<PathBuf>> {
-    let mut json = serde_json::to_vec_pretty(document)?;
-    json.push(b'\n');
+    let json = weir_report::interference::json(document)?;
     let page = weir_report::interference::page(document).into_bytes();
     super::super::write_files(out, &[("result.json", json), ("index.html", page)])
 }
