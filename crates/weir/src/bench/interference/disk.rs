@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn said(path: &Path) -> String {
-        named(path).unwrap_err().to_string()
+        format!("{:#}", named(path).unwrap_err())
     }
 
     #[test]
