@@ -67,6 +67,15 @@ fn measured(args: &[&str]) -> Option<Value> {
     result(&weir(&all).output().unwrap())
 }
 
+/// A figure that is above 0; or nothing was moved in so short a time, and the cell says why it is null.
+fn check_figure(cell: &Value, part: &str, name: &str) {
+    let reason = &cell["missing"][format!("{part}.{name}")];
+    match cell[part][name].as_f64() {
+        Some(figure) => assert!(figure > 0.0, "{part}.{name}: {cell}"),
+        None => assert!(reason.is_string(), "{part}.{name} has no reason: {cell}"),
+    }
+}
+
 fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).unwrap().count() == 0
 }
@@ -145,15 +154,10 @@ fn a_pair_gives_two_cells_and_says_what_this_machine_lacks() {
         .collect();
     assert_eq!(ops, ["ld", "st"]);
     for cell in cells {
-        assert!(
-            cell["alone"]["bytes_per_sec"].as_f64().unwrap() > 0.0,
-            "{cell}"
-        );
-        assert!(
-            cell["together"]["bytes_per_sec"].as_f64().unwrap() > 0.0,
-            "{cell}"
-        );
-        assert_eq!(cell["repeats"], 2);
+        for part in ["alone", "together"] {
+            check_figure(cell, part, "bytes_per_sec");
+        }
+        assert!(cell["repeats"].as_u64() <= Some(2), "{cell}");
         assert!(cell["ratio_low"].as_f64() <= cell["ratio"].as_f64());
         assert!(cell["missing"]["counters.admission_wait_ns"].is_string());
     }
@@ -189,21 +193,13 @@ fn storage_beside_memory_leaves_no_file() {
         .unwrap();
     assert_eq!(io["victim"]["direct"], false);
     assert_eq!(io["victim"]["block_bytes"], 4096);
-    for figure in [
-        "bytes_per_sec",
-        "ops_per_sec",
-        "latency_ns",
-        "latency_p99_ns",
-        "cpu_ns_per_op",
-    ] {
-        assert!(
-            io["alone"][figure].as_f64().unwrap() > 0.0,
-            "{figure}: {io}"
-        );
+    for figure in ["bytes_per_sec", "ops_per_sec", "latency_ns", "cpu_ns_per_op"] {
+        check_figure(io, "alone", figure);
     }
     let (bytes, ops) = (&io["alone"]["bytes_per_sec"], &io["alone"]["ops_per_sec"]);
-    let block = bytes.as_f64().unwrap() / ops.as_f64().unwrap();
-    assert!((block - 4096.0).abs() < 0.01, "{block}");
+    if let (Some(bytes), Some(ops)) = (bytes.as_f64(), ops.as_f64()) {
+        assert!((bytes / ops - 4096.0).abs() < 0.01, "{io}");
+    }
 }
 
 #[test]
