@@ -65,13 +65,13 @@ fn plain(value: Option<f64>) -> String {
 }
 
 /// A figure of a stream: its name, its value, how it is shown.
-type Figure = (
+type StreamFigure = (
     &'static str,
     fn(&StreamFigures) -> Option<f64>,
     fn(Option<f64>) -> String,
 );
 
-const FIGURES: [Figure; 5] = [
+const FIGURES: [StreamFigure; 5] = [
     ("bandwidth", |f| f.bytes_per_sec, bandwidth),
     ("latency", |f| f.latency_ns, time),
     ("latency, 99th percentile", |f| f.latency_p99_ns, time),
@@ -107,7 +107,10 @@ fn figures(cell: &InterferenceCell) -> Table {
 fn sweep(cell: &InterferenceCell) -> Table {
     let row = |point: &crate::interference::document::SweepPoint| {
         let numbers = [
-            point.background_threads.to_string(),
+            match point.background_threads {
+                1 => "1 thread".to_owned(),
+                many => format!("{many} threads"),
+            },
             point.victim_threads.to_string(),
             bandwidth(point.together.bytes_per_sec),
             words::change(point.ratio),
@@ -117,8 +120,8 @@ fn sweep(cell: &InterferenceCell) -> Table {
         numbers.map(|n| Cell::new(n, CellKind::Number)).into()
     };
     let heads = [
-        "threads",
-        "of the victim",
+        "background",
+        "victim's threads",
         "together",
         "change, %",
         "95 % interval",

@@ -99,7 +99,9 @@ fn matrix(document: &InterferenceDocument) -> Section {
         let cell = |index: usize| heat_cell(&document.cells[index], Some(format!("cell-{index}")));
         vec![Part::Heat(heat_of(&block, title, &cell))]
     });
-    parts.push(Part::Beside(maps.collect()));
+    // More than two with intervals have no place beside each other.
+    let maps: Vec<Vec<Part>> = maps.collect();
+    parts.extend(maps.chunks(2).map(|two| Part::Beside(two.to_vec())));
     for (index, cell) in document.cells.iter().enumerate() {
         parts.push(Part::Choice {
             id: format!("cell-{index}"),
@@ -195,18 +197,18 @@ fn all_cells(document: &InterferenceDocument) -> Table {
         "background",
         "alone",
         "together",
-        "change, %",
+        "change",
         "95 % interval",
         "repetitions",
         "finding",
     ];
     let row = |cell: &InterferenceCell| {
         vec![
-            Cell::new(words::stream(&cell.victim), CellKind::Words),
-            Cell::new(words::stream(&cell.background), CellKind::Words),
+            Cell::new(words::brief(&cell.victim), CellKind::Words),
+            Cell::new(words::brief(&cell.background), CellKind::Words),
             Cell::new(amount(cell, false), CellKind::Number),
             Cell::new(amount(cell, true), CellKind::Number),
-            Cell::new(words::change(cell.ratio), CellKind::Number),
+            Cell::new(format!("{} %", words::change(cell.ratio)), CellKind::Number),
             Cell::new(
                 words::interval(cell.ratio_low, cell.ratio_high),
                 CellKind::Faint,

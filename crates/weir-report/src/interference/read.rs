@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Result<InterferenceDocument> {
     file.take(FILE_BYTES_MAX + 1)
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read {}: it is no JSON text; {NEXT_MOVE}", name()))?;
-    parse(&text).with_context(|| name())
+    parse(&text).with_context(name)
 }
 
 /// Read a document from its text.

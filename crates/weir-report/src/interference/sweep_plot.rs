@@ -19,12 +19,12 @@ const CAP: f32 = 7.0;
 const HIGHEST: (f64, f64) = (1.2, 5.0);
 
 /// Points that are drawn, and the range of the axis.
-struct Axes {
+struct SweepAxes {
     points: usize,
     highest: f64,
 }
 
-impl Axes {
+impl SweepAxes {
     fn x(&self, place: usize) -> f32 {
         let step = (SIZE.0 - LEFT - RIGHT) / self.points as f32;
         LEFT + step * (place as f32 + 0.5)
@@ -49,7 +49,7 @@ pub fn sweep_plot(title: &str, sweep: &[SweepPoint]) -> Option<Picture> {
         .iter()
         .map(|(point, ratio)| point.ratio_high.unwrap_or(*ratio));
     let highest = ends.fold(HIGHEST.0, f64::max).min(HIGHEST.1);
-    let axes = Axes {
+    let axes = SweepAxes {
         points: known.len(),
         highest,
     };
@@ -73,7 +73,7 @@ pub fn sweep_plot(title: &str, sweep: &[SweepPoint]) -> Option<Picture> {
 }
 
 /// The bounds of the classes, and the axis.
-fn frame(axes: &Axes, title: &str) -> Vec<Mark> {
+fn frame(axes: &SweepAxes, title: &str) -> Vec<Mark> {
     let ends = (LEFT, SIZE.0 - RIGHT);
     let (top, bottom) = (axes.y(1.0 + NONE_RATIO), axes.y(1.0 - NONE_RATIO));
     let mut marks = vec![
@@ -130,7 +130,7 @@ fn frame(axes: &Axes, title: &str) -> Vec<Mark> {
     marks
 }
 
-fn of_point(axes: &Axes, place: usize, point: &SweepPoint, ratio: f64) -> Vec<Mark> {
+fn of_point(axes: &SweepAxes, place: usize, point: &SweepPoint, ratio: f64) -> Vec<Mark> {
     let (x, y) = (axes.x(place), axes.y(ratio));
     let mut marks = Vec::new();
     if let (Some(low), Some(high)) = (point.ratio_low, point.ratio_high) {

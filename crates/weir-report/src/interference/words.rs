@@ -5,6 +5,7 @@ use crate::interference::class::InfluenceClass;
 use crate::interference::document::{
     InterferenceCell, InterferenceDocument, InterferenceStream, World,
 };
+use crate::interference::grid::Precision;
 use crate::text::{NONE, line, number};
 
 /// Columns of a name.
@@ -39,6 +40,15 @@ pub fn short(stream: &InterferenceStream) -> String {
         "program" => line(&stream.op, NAME_COLUMNS),
         target => line(&format!("{target} {}", stream.op), NAME_COLUMNS),
     }
+}
+
+/// A stream for tables: without widths, blocks and depths, which its card has.
+pub fn brief(stream: &InterferenceStream) -> String {
+    let brief = InterferenceStream {
+        threads: stream.threads,
+        ..Precision::Cache.stream(stream)
+    };
+    self::stream(&brief)
 }
 
 /// A stream in a sentence: `cxl ntst with 16 threads`.
@@ -120,7 +130,7 @@ pub fn classes(classes: &[InfluenceClass]) -> String {
     match classes {
         [] => "not known".into(),
         [only] => word(only),
-        [worst, .., best] => format!("between {} and {}", word(worst), word(best)),
+        [worst, .., best] => format!("{} to {}", word(worst), word(best)),
     }
 }
 

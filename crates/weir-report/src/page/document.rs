@@ -199,8 +199,13 @@ fn of_part(part: &Part) -> String {
         Part::Card(parts) => format!("<div class=\"card\">\n{}</div>\n", of_parts(parts)),
         Part::Beside(columns) => {
             let column = |parts: &Vec<Part>| format!("<div>\n{}</div>\n", of_parts(parts));
+            let class = if columns.len() > 2 {
+                "beside narrow"
+            } else {
+                "beside"
+            };
             let columns: String = columns.iter().map(column).collect();
-            format!("<div class=\"beside\">\n{columns}</div>\n")
+            format!("<div class=\"{class}\">\n{columns}</div>\n")
         }
         Part::Heat(map) => heat_map(map),
         Part::HeatKey(cells) => heat_key(cells),

@@ -67,8 +67,9 @@ pub const STYLE: &str = "\
 .h-u1{background-color:var(--u1)}.h-u2{background-color:var(--u2);color:var(--u2t)}.h-u3{background-color:var(--u3);color:var(--u3t)}\
 .hatched{background-image:repeating-linear-gradient(135deg,transparent 0 6px,var(--line) 6px 7.5px)}\
 .hatched b,.hatched small{width:fit-content;margin:0 auto;padding:0 .2rem;border-radius:2px;background-color:inherit}.hatched>a,.hatched>span{background-color:inherit;background-image:inherit}\
-.key{display:flex;flex-wrap:wrap;gap:.35rem;list-style:none;padding:0;margin:.8rem 0;font-size:.8rem}.key li{padding:.2rem .55rem}.key .h-even{border:1px solid var(--rule)}\
+.heat.key,.key{display:flex;flex-wrap:wrap;gap:.35rem;list-style:none;padding:0;margin:.8rem 0 1.4rem;font-size:.8rem}.key li{padding:.2rem .55rem}.key .h-even{border:1px solid var(--rule)}\
 .choice{display:none;border:1px solid var(--rule);border-radius:6px;padding:.4rem 1rem 1rem;margin:1rem 0;scroll-margin-top:1rem}.choice:target{display:block}\
+.beside.narrow{grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:0 1.2rem}.narrow .heat td{min-width:5.2rem}\
 @media(max-width:44rem){.heat td{min-width:4.9rem}.heat tbody th{max-width:6rem}.heat td>a,.heat td>span{padding:.35rem .2rem}.heat b{font-size:.9rem}.heat small{font-size:.66rem}}\
 @media print{.choice{display:block;break-inside:avoid}.heat td,.key li{print-color-adjust:exact}}";
 

@@ -269,8 +269,9 @@ impl Comparison {
             |cell: &ComparedCell| cell.change_ratio.map_or(0.0, |r| r.max(1e-300).ln().abs());
         match differing.max_by(|x, y| size(x).total_cmp(&size(y))) {
             Some(cell) => format!(
-                "{text}. The greatest difference: {}, {} % in A and {} % in B.",
-                words::pair(&cell.victim, &cell.background),
+                "{text}. The greatest difference: {} beside {}, {} % in A and {} % in B.",
+                words::brief(&cell.victim),
+                words::brief(&cell.background),
                 words::change(cell.ratio_a),
                 words::change(cell.ratio_b)
             ),

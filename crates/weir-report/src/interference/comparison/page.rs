@@ -2,7 +2,7 @@
 //! The page of a comparison: three heat maps for each target of backgrounds, and what else differs.
 
 use crate::interference::comparison::{ComparedCell, Comparison};
-use crate::interference::document::InterferenceDocument;
+use crate::interference::document::{InterferenceCell, InterferenceDocument};
 use crate::interference::grid::blocks;
 use crate::interference::page::{capital, heat, heat_cell, heat_keys, heat_of, section};
 use crate::interference::sweep_plot::sweep_plot;
@@ -74,8 +74,8 @@ fn maps(a: &InterferenceDocument, b: &InterferenceDocument, comparison: &Compari
     let pairs: Vec<_> = cells.iter().map(ComparedCell::pair).collect();
     for block in blocks(&pairs) {
         let target = line(&block.target, 20);
-        let of_a = |i: usize| heat_cell(&a.cells[cells[i].indices.0], None);
-        let of_b = |i: usize| heat_cell(&b.cells[cells[i].indices.1], None);
+        let of_a = |i: usize| side(&a.cells[cells[i].indices.0]);
+        let of_b = |i: usize| side(&b.cells[cells[i].indices.1]);
         let of_both = |i: usize| difference(&cells[i], i);
         let map = |title: String, cell: &dyn Fn(usize) -> HeatCell| {
             vec![Part::Heat(heat_of(&block, title, cell))]
@@ -98,6 +98,14 @@ fn maps(a: &InterferenceDocument, b: &InterferenceDocument, comparison: &Compari
     section("matrices", "The matrices", parts)
 }
 
+/// A cell of one side: narrow, so that three maps fit beside each other.
+fn side(cell: &InterferenceCell) -> HeatCell {
+    HeatCell {
+        below: words::half_width(cell.ratio_low, cell.ratio_high),
+        ..heat_cell(cell, None)
+    }
+}
+
 fn difference(cell: &ComparedCell, index: usize) -> HeatCell {
     let number = match cell.change_ratio {
         Some(_) => format!("{} %", words::change(cell.change_ratio)),
@@ -105,7 +113,7 @@ fn difference(cell: &ComparedCell, index: usize) -> HeatCell {
     };
     let below = match cell.class_changed {
         Some(true) => "another class",
-        _ if cell.differs == Some(true) => "beyond intervals",
+        _ if cell.differs == Some(true) => "differs",
         _ if cell.differs == Some(false) => "not certain",
         _ => "not known",
     };
@@ -169,8 +177,8 @@ fn all_cells(comparison: &Comparison) -> Table {
             _ => words::classes(&cell.class_a),
         };
         vec![
-            Cell::new(words::stream(&cell.victim), CellKind::Words),
-            Cell::new(words::stream(&cell.background), CellKind::Words),
+            Cell::new(words::brief(&cell.victim), CellKind::Words),
+            Cell::new(words::brief(&cell.background), CellKind::Words),
             Cell::new(words::change(cell.ratio_a), CellKind::Number),
             Cell::new(
                 words::interval(cell.ratio_low_a, cell.ratio_high_a),

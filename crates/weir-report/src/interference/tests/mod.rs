@@ -3,7 +3,6 @@
 
 mod comparing;
 mod reading;
-mod screens;
 mod showing;
 
 use super::class::InfluenceClass;
