@@ -193,7 +193,12 @@ fn storage_beside_memory_leaves_no_file() {
         .unwrap();
     assert_eq!(io["victim"]["direct"], false);
     assert_eq!(io["victim"]["block_bytes"], 4096);
-    for figure in ["bytes_per_sec", "ops_per_sec", "latency_ns", "cpu_ns_per_op"] {
+    for figure in [
+        "bytes_per_sec",
+        "ops_per_sec",
+        "latency_ns",
+        "cpu_ns_per_op",
+    ] {
         check_figure(io, "alone", figure);
     }
     let (bytes, ops) = (&io["alone"]["bytes_per_sec"], &io["alone"]["ops_per_sec"]);

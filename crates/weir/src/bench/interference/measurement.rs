@@ -259,11 +259,11 @@ impl<'a> PairRig<'a> {
     /// Starts the background program, where one takes part.
     fn start_background(&self, cpus: [u32; 2]) -> Result<Option<RunningProgram>> {
         let both = self.sides.iter().zip(cpus).filter(|(_, cpus)| *cpus > 0);
-        let spec = both.filter_map(|(rig, _)| match rig {
+        let mut specs = both.filter_map(|(rig, _)| match rig {
             SideRig::Background(spec) => Some(spec),
             _ => None,
         });
-        let Some(spec) = spec.last() else {
+        let Some(spec) = specs.next_back() else {
             return Ok(None);
         };
         let program = spec.start()?;

@@ -128,7 +128,7 @@ impl BenchSite {
 fn check_io(args: &InterferenceArgs, nodes: &Nodes, site: &BenchSite) -> Result<()> {
     let block = args.block.0;
     ensure!(
-        block > 0 && block % BLOCK_UNIT_BYTES == 0 && block <= BLOCK_BYTES_MAX,
+        block > 0 && block.is_multiple_of(BLOCK_UNIT_BYTES) && block <= BLOCK_BYTES_MAX,
         "--block {block} bytes: blocks are multiples of {BLOCK_UNIT_BYTES} bytes, and at most 1 GiB"
     );
     let id = args.io_node.unwrap_or(site.mmem);

@@ -64,7 +64,7 @@ fn invented(each: u32, repetitions: usize, kept: impl Fn(u32) -> f64) -> PairSam
 #[test]
 fn one_pair_gives_a_cell_for_each_side() {
     let pair = invented(1, 9, |_| 0.3);
-    let cells = cells(&[pair.clone()], 1);
+    let cells = cells(std::slice::from_ref(&pair), 1);
     assert_eq!(cells.len(), 2);
     let (hit, other) = (&cells[0], &cells[1]);
     assert_eq!(
