@@ -69,7 +69,7 @@ pub fn interference(args: &InterferenceArgs, roots: &Roots) -> Result<Exit> {
     let mut missing = BTreeMap::new();
     let disk = disk::choose(args, roots)?;
     let pairs = pairs(args, &site, &disk, &mut missing)?;
-    let (host, mut caveats) = guard(args, roots, &site, &is_stopped)?;
+    let host = guard(args, roots, &site, &is_stopped)?;
     let time = TimePlan::of(&pairs, args.quick, args.seconds, args.repeats);
     let progress = BenchProgress::new(pairs.len());
     announce(&progress, &site, &pairs, &time);
@@ -78,32 +78,67 @@ pub fn interference(args: &InterferenceArgs, roots: &Roots) -> Result<Exit> {
         progress.say("oom_score_adj cannot be set: should memory run out, the kernel may choose another process");
     }
     let disk = open_disk(args, &pairs, disk, &progress, &is_stopped)?;
-    let mut groups = Groups::make(args, roots, &progress);
+    let begin = RunBegin {
+        begun,
+        figure,
+        site,
+        pairs,
+        disk,
+        host,
+        missing,
+        time,
+    };
+    measured(args, roots, begin, &progress, &is_stopped)
+}
+
+/// What is known before the first measurement.
+struct RunBegin {
+    begun: SystemTime,
+    figure: Option<Regex>,
+    site: BenchSite,
+    pairs: Vec<PairPlan>,
+    disk: Option<Arc<weir_bench::storage::IoTarget>>,
+    host: HostFacts,
+    missing: BTreeMap<String, String>,
+    time: TimePlan,
+}
+
+/// Measures all pairs and shows the result.
+fn measured(
+    args: &InterferenceArgs,
+    roots: &Roots,
+    begin: RunBegin,
+    progress: &BenchProgress,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Exit> {
+    let (site, disk, host, time) = (&begin.site, begin.disk, begin.host, begin.time);
+    let mut groups = ProgramGroups::make(args, roots, progress);
     let setup = BenchSetup {
-        site: &site,
+        site,
         width_bytes: args.width,
         disk: disk.clone(),
         block_bytes: args.block.0,
         depth: args.depth,
         engine: Engine::found(),
         io_node: args.io_node.unwrap_or(site.mmem),
-        figure,
+        figure: begin.figure,
         cgroups: groups.paths(),
         time,
         seed: args.seed,
-        is_stopped: &is_stopped,
+        is_stopped,
     };
     let mut run = Run {
         setup: &setup,
         roots,
-        progress: &progress,
+        progress,
         frequency: SeenFrequency::default(),
         caveats: Vec::new(),
-        missing,
+        missing: begin.missing,
         samples: Vec::new(),
     };
     let (before, clock) = (HostMoment::read(roots), Instant::now());
-    let was_stopped = run.all(&pairs)?;
+    let was_stopped = run.all(&begin.pairs)?;
+    let mut caveats = host.caveats.clone();
     caveats.extend(HostMoment::read(roots).caveats(&before, clock.elapsed().as_secs_f64()));
     caveats.append(&mut run.caveats);
     let mut facts = host.facts.clone();
@@ -111,15 +146,15 @@ pub fn interference(args: &InterferenceArgs, roots: &Roots) -> Result<Exit> {
     facts.insert("io_engine".into(), setup.engine.name().into());
     groups.facts(&mut facts);
     let checks = match args.cross_check && !was_stopped {
-        true => cross_check::run(&setup, &progress),
+        true => cross_check::run(&setup, progress),
         false => Vec::new(),
     };
     let document = result::document(&result::Parts {
         args,
         roots,
-        site: &site,
+        site,
         disk: disk.as_deref(),
-        begun,
+        begun: begin.begun,
         time,
         cpu_model: &host.cpu_model,
         facts,
@@ -267,7 +302,7 @@ fn guard(
     roots: &Roots,
     site: &BenchSite,
     is_stopped: &dyn Fn() -> bool,
-) -> Result<(HostFacts, Vec<Caveat>)> {
+) -> Result<HostFacts> {
     let host = HostFacts::read(roots, &site.all_cpus());
     let (before, clock) = (HostMoment::read(roots), Instant::now());
     while clock.elapsed() < WATCH && !is_stopped() {
@@ -280,8 +315,7 @@ fn guard(
         "others keep {others:.2} CPUs busy, and figures would be theirs too: end them (`top` shows them), or measure \
          all the same with --force"
     );
-    let caveats = host.caveats.clone();
-    Ok((host, caveats))
+    Ok(host)
 }
 
 fn announce(progress: &BenchProgress, site: &BenchSite, pairs: &[PairPlan], plan: &TimePlan) {
@@ -330,14 +364,14 @@ fn open_disk(
 }
 
 /// Cgroups of the programs, by side.
-struct Groups {
+struct ProgramGroups {
     made: [Option<OwnCgroup>; 2],
     why: Option<String>,
 }
 
-impl Groups {
-    fn make(args: &InterferenceArgs, roots: &Roots, progress: &BenchProgress) -> Groups {
-        let mut groups = Groups {
+impl ProgramGroups {
+    fn make(args: &InterferenceArgs, roots: &Roots, progress: &BenchProgress) -> ProgramGroups {
+        let mut groups = ProgramGroups {
             made: [None, None],
             why: None,
         };
