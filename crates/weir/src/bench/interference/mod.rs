@@ -31,7 +31,7 @@ use disk::DiskChoice;
 use measurement::{BenchSetup, PairRig};
 use names::{StreamOperation, StreamTarget};
 use plan::{PairPlan, PlannedStream, TimePlan};
-use program::OwnCgroup;
+use program::ProgramGroups;
 use progress::{BenchProgress, time};
 use regex::Regex;
 use site::BenchSite;
@@ -361,55 +361,6 @@ fn open_disk(
         args.ssd_size.0,
         is_stopped,
     )?)))
-}
-
-/// Cgroups of the programs, by side.
-struct ProgramGroups {
-    made: [Option<OwnCgroup>; 2],
-    why: Option<String>,
-}
-
-impl ProgramGroups {
-    fn make(args: &InterferenceArgs, roots: &Roots, progress: &BenchProgress) -> ProgramGroups {
-        let mut groups = ProgramGroups {
-            made: [None, None],
-            why: None,
-        };
-        let programs = [
-            ("victim", &args.victim_run),
-            ("background", &args.background_run),
-        ];
-        for (side, (name, _)) in programs
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, command))| command.is_some())
-        {
-            match OwnCgroup::make(roots, name) {
-                Ok(group) => groups.made[side] = Some(group),
-                Err(why) => {
-                    progress.say(&format!("the {name} runs in weir's own cgroup: {why}"));
-                    groups.why = Some(why);
-                }
-            }
-        }
-        groups
-    }
-
-    fn paths(&self) -> [Option<std::path::PathBuf>; 2] {
-        [0, 1].map(|side| {
-            self.made[side]
-                .as_ref()
-                .map(|group| group.path().to_owned())
-        })
-    }
-
-    fn facts(&mut self, facts: &mut BTreeMap<String, String>) {
-        if let Some(why) = &self.why {
-            facts.insert("program_cgroup".into(), format!("weir's own: {why}"));
-        } else if self.made.iter().any(Option::is_some) {
-            facts.insert("program_cgroup".into(), "of its own".into());
-        }
-    }
 }
 
 /// The run over all pairs.

@@ -2,11 +2,13 @@
 //! Commands of the user as streams: bound and pinned as weir's own threads, in a cgroup of their own where
 //! one can be made, and ended with all that they started.
 
+use super::super::cli::InterferenceArgs;
+use super::progress::BenchProgress;
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -286,6 +288,58 @@ impl Drop for OwnCgroup {
         // The kernel lets processes go a moment after they ended.
         while std::fs::remove_dir(&self.0).is_err() && begun.elapsed() < END_GRACE {
             std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Cgroups of the programs, by side.
+pub struct ProgramGroups {
+    made: [Option<OwnCgroup>; 2],
+    why: Option<String>,
+}
+
+impl ProgramGroups {
+    /// Makes those that are needed. Where none can be made, progress says so.
+    pub fn make(args: &InterferenceArgs, roots: &Roots, progress: &BenchProgress) -> ProgramGroups {
+        let mut groups = ProgramGroups {
+            made: [None, None],
+            why: None,
+        };
+        let programs = [
+            ("victim", &args.victim_run),
+            ("background", &args.background_run),
+        ];
+        for (side, (name, _)) in programs
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, command))| command.is_some())
+        {
+            match OwnCgroup::make(roots, name) {
+                Ok(group) => groups.made[side] = Some(group),
+                Err(why) => {
+                    progress.say(&format!("the {name} runs in weir's own cgroup: {why}"));
+                    groups.why = Some(why);
+                }
+            }
+        }
+        groups
+    }
+
+    /// Their directories.
+    pub fn paths(&self) -> [Option<PathBuf>; 2] {
+        [0, 1].map(|side| {
+            self.made[side]
+                .as_ref()
+                .map(|group| group.path().to_owned())
+        })
+    }
+
+    /// Says whether programs have cgroups of their own.
+    pub fn facts(&mut self, facts: &mut BTreeMap<String, String>) {
+        if let Some(why) = &self.why {
+            facts.insert("program_cgroup".into(), format!("weir's own: {why}"));
+        } else if self.made.iter().any(Option::is_some) {
+            facts.insert("program_cgroup".into(), "of its own".into());
         }
     }
 }
