@@ -48,11 +48,16 @@ impl Ring {
         self.buffer.bytes() / LINE_BYTES
     }
 
+    /// Goes on by one batch.
+    pub fn batch(&mut self) {
+        // SAFETY: every line of the ring has the address of another.
+        self.at = unsafe { walk(self.at, BATCH_LOADS) };
+    }
+
     /// Goes on by one batch; nanoseconds a load.
     pub fn batch_ns(&mut self) -> f64 {
         let start = now_ns();
-        // SAFETY: every line of the ring has the address of another.
-        self.at = unsafe { walk(self.at, BATCH_LOADS) };
+        self.batch();
         (now_ns() - start) as f64 / f64::from(BATCH_LOADS)
     }
 
@@ -113,7 +118,7 @@ unsafe fn flush_chain(mut at: *const u8, loads: u32) {
 /// # Safety
 /// It is a line of memory that is ours.
 #[inline(always)]
-unsafe fn flush(line: *const u8) {
+pub(crate) unsafe fn flush(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as promised by the caller; SSE2 is part of x86-64.
     unsafe {
@@ -166,7 +171,7 @@ fn one_cycle(count: usize, seed: u64) -> Vec<u32> {
 }
 
 /// The mixing of `SplitMix64` (Steele, Lea, Flood 2014).
-fn mix(z: u64) -> u64 {
+pub(crate) fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

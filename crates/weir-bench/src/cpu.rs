@@ -22,19 +22,37 @@ pub fn allowed() -> Result<Vec<u32>, BenchError> {
 /// # Errors
 /// It is offline, or forbidden to us.
 pub fn pin(cpu: u32) -> Result<(), BenchError> {
-    let no = |answer: std::io::Error| BenchError::Cpu { cpu, answer };
-    let place = cpu as usize;
-    if place >= CpuSet::MAX_CPU {
-        return Err(no(std::io::ErrorKind::InvalidInput.into()));
-    }
+    pin_to(&[cpu])
+}
+
+/// Keeps the calling thread, and what it starts from now on, on these CPUs.
+///
+/// # Errors
+/// There are none, or all are offline or forbidden to us.
+pub fn pin_to(cpus: &[u32]) -> Result<(), BenchError> {
+    let first = cpus.first().copied().unwrap_or_default();
+    let no = |answer: std::io::Error| BenchError::Cpu { cpu: first, answer };
     let mut set = CpuSet::new();
-    set.set(place);
+    for cpu in cpus {
+        let place = *cpu as usize;
+        if place >= CpuSet::MAX_CPU {
+            return Err(no(std::io::ErrorKind::InvalidInput.into()));
+        }
+        set.set(place);
+    }
     sched_setaffinity(None, &set).map_err(|answer| no(answer.into()))
 }
 
 /// The monotonic clock.
 pub fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (secs, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    secs.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let (secs, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
     secs.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
 }

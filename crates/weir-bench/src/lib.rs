@@ -4,20 +4,26 @@
 //! ```text
 //! memory (bound to one node, and seen to be there)
 //!   ├─► chase   one thread, each load needs the one before: latency
-//!   └─► load    many threads, as fast as an injected delay lets them: bandwidth
-//!        stats  mean of a few hundred timings, with its confidence interval
-//!        paired effect of a background on a victim, from repeated pairs of figures
+//!   ├─► load    many threads, as fast as an injected delay lets them: bandwidth
+//!   │    stats  mean of a few hundred timings, with its confidence interval
+//!   └─► streams ◄─ kernels   threads that load, store, copy … in the widest form: lines in a span
+//! storage ─► streams         threads that read or write a file or device: I/Os in a span
+//! paired: effect of a background on a victim, from repeated pairs of figures
 //! ```
 //!
-//! It knows neither devices nor knees: `weir calibrate` chooses the loads and draws the conclusions.
+//! It knows neither devices nor knees: `weir calibrate` and `weir bench` choose the loads and draw the
+//! conclusions.
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub mod chase;
 pub mod cpu;
+pub mod kernels;
 pub mod load;
 pub mod memory;
 pub mod paired;
 pub mod stats;
+pub mod storage;
+pub mod streams;
 
 pub use chase::Ring;
 pub use load::{Loaders, Mix};
@@ -69,4 +75,37 @@ pub enum BenchError {
     /// This kind of CPU has no such instruction, or this crate does not support it there.
     #[error("{0} is not there for this kind of CPU")]
     NoInstruction(&'static str),
+    /// The CPU has the instruction in other widths.
+    #[error(
+        "{operation} in accesses of {width_bytes} bytes is not there for this CPU: it has {widths:?}"
+    )]
+    NoWidth {
+        /// The operation.
+        operation: &'static str,
+        /// The width that was asked for.
+        width_bytes: u32,
+        /// Those that are there.
+        widths: Vec<u32>,
+    },
+    /// A file or device.
+    #[error("{path}: cannot {doing}: {answer}")]
+    Storage {
+        /// Its name.
+        path: String,
+        /// The attempted step.
+        doing: &'static str,
+        /// The kernel's word.
+        answer: std::io::Error,
+    },
+    /// A file or device that is not used, and why.
+    #[error("{path} {why}")]
+    Refused {
+        /// Its name.
+        path: String,
+        /// The reason, and the next move.
+        why: &'static str,
+    },
+    /// A signal came.
+    #[error("stopped")]
+    Stopped,
 }

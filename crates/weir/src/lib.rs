@@ -10,7 +10,8 @@
 //!   layout (`output`);
 //! * `inventory` what this machine has: `weir doctor`, `weir topology`, `weir events`, and which nodes are
 //!   CXL memory;
-//! * `calibrate` the knee of a device, measured here and kept for `run`;
+//! * `bench` what is measured here by loads of weir's own: the knee of a device, kept for `run`
+//!   (`bench::calibrate`), and what streams of traffic do to each other;
 //! * `groups` monitoring groups: made, listed, resized, and workloads put into them;
 //! * `profile` where accesses wait, by what this machine, perf or the synthetic server counted;
 //! * `sim` scenarios on a simulated host;
@@ -18,7 +19,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-mod calibrate;
+mod bench;
 mod cli;
 mod explain;
 mod groups;
@@ -76,7 +77,8 @@ pub fn main() -> ExitCode {
             Command::Doctor(args) => inventory::doctor::doctor(args, &roots),
             Command::Explain(args) => explain::explain(args, &roots),
             Command::Reset(args) => run::reset::reset(args, &roots),
-            Command::Calibrate(args) => calibrate::calibrate(args, &roots),
+            Command::Calibrate(args) => bench::calibrate::calibrate(args, &roots),
+            Command::Bench(args) => bench::bench(args, &roots),
             Command::Topology(args) => inventory::topology::topology(args, &roots),
             Command::Events(args) => inventory::events::events(args, &roots),
             Command::Groups(args) => groups::groups(args, &roots),

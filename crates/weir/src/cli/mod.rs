@@ -11,7 +11,8 @@ mod reference_tests;
 pub mod renamed;
 pub mod settings;
 
-use crate::calibrate::cli::CalibrateArgs;
+use crate::bench::calibrate::cli::CalibrateArgs;
+use crate::bench::cli::BenchArgs;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
 use crate::groups::cli::GroupsArgs;
 use crate::inventory::devices::NodeArgs;
@@ -72,6 +73,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Find the bandwidth above which a device's latency takes off
     Calibrate(CalibrateArgs),
+    /// Measure what memory and storage traffic do to each other, and compare such results
+    Bench(BenchArgs),
     /// Which workloads are limited, since when, how much and why
     Explain(ExplainArgs),
     /// Restore what a killed weir left limited

@@ -5,7 +5,7 @@
 //! worked out is an error that names file, line and key and says what is allowed. A controller that
 //! runs as root must not guess what its operator meant.
 
-use crate::calibrate::device_profile::common_knee;
+use crate::bench::calibrate::device_profile::common_knee;
 use crate::cli::numbers;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
 use crate::cli::{

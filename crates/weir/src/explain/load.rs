@@ -2,7 +2,7 @@
 //! What `weir explain` says of devices: how loaded each is, which workloads load it while another waits, and
 //! what limits would do.
 
-use crate::calibrate::device_profile;
+use crate::bench::calibrate::device_profile;
 use crate::output::labels;
 use crate::output::text;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! `weir doctor`: the platform's facts as a tree, with reasons and next moves, and what follows from
 //! them. It probes nothing itself.
 
-use crate::calibrate::device_profile::facts as facts_of_calibration;
+use crate::bench::calibrate::device_profile::facts as facts_of_calibration;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::cli::settings::Settings;
 use crate::cli::{DoctorArgs, LoopArgs};

@@ -15,6 +15,7 @@ mod containers;
 mod damaged;
 mod events;
 mod groups;
+mod interference;
 mod later;
 mod metrics;
 mod names;

@@ -7,7 +7,7 @@ mod window_sink;
 
 use super::cli::RecordArgs;
 use super::{new_file, shown};
-use crate::calibrate::watch;
+use crate::bench::calibrate::watch;
 use crate::cli::exit::Exit;
 use crate::output::text::harmless;
 use anyhow::{Result, bail};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the probe of one device has its memory, and on which CPU it runs.
 
-use crate::calibrate::placement::nearest_with_cpus;
+use crate::bench::calibrate::placement::nearest_with_cpus;
 use std::fmt;
 use std::io::ErrorKind;
 use weir_bench::chase::{BATCH_LOADS, WARM_LOADS, can_flush_lines};

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! I/Os by io_uring: each slot has its part of the buffer, and is filled again as soon as it is done.
+
+use super::storage_stream::IoWork;
+use crate::streams::Worker;
+use crate::{BenchError, cpu};
+use io_uring::{IoUring, opcode, squeue, types};
+use std::os::fd::AsRawFd;
+
+pub(super) struct RingWorker {
+    // Declared first: the ring is closed before the memory that it uses is given back.
+    ring: IoUring,
+    work: IoWork,
+    /// When each slot was given to the kernel.
+    begun_ns: Vec<u64>,
+    in_flight: usize,
+}
+
+impl RingWorker {
+    pub(super) fn new(work: IoWork, depth: u32) -> Result<RingWorker, BenchError> {
+        let ring = IoUring::new(depth.next_power_of_two());
+        let ring = ring.map_err(|answer| BenchError::Storage {
+            path: work.path.clone(),
+            doing: "make an io_uring for it",
+            answer,
+        })?;
+        Ok(RingWorker {
+            ring,
+            begun_ns: vec![0; depth as usize],
+            work,
+            in_flight: 0,
+        })
+    }
+
+    /// The next I/O of a slot.
+    fn entry(&mut self, slot: usize) -> squeue::Entry {
+        let block = self.work.block_bytes;
+        let at = self.work.places.next() * block;
+        let length = u32::try_from(block).unwrap_or(u32::MAX);
+        let offset = usize::try_from(block).unwrap_or(0) * slot;
+        let place = self.work.buffer.start().wrapping_add(offset);
+        let file = types::Fd(self.work.file.as_raw_fd());
+        let entry = match self.work.operation.is_write() {
+            true => opcode::Write::new(file, place, length).offset(at).build(),
+            false => opcode::Read::new(file, place, length).offset(at).build(),
+        };
+        entry.user_data(slot as u64)
+    }
+
+    fn push(&mut self, slot: usize) -> Result<(), BenchError> {
+        let entry = self.entry(slot);
+        self.begun_ns[slot] = cpu::now_ns();
+        // SAFETY: the slot's part of the buffer lives until its completion was seen (`finish`), and the file
+        // as long as the ring.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.map_err(|why| self.work.failed(std::io::Error::other(why)))?;
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Gives the kernel what was pushed, and takes at least one completion: the slots, with what they moved.
+    fn completed(&mut self) -> Result<Vec<(usize, i32)>, BenchError> {
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => break,
+                Err(why) if why.raw_os_error() == Some(libc::EINTR) => {}
+                Err(why) => return Err(self.work.failed(why)),
+            }
+        }
+        let found = self.ring.completion();
+        let found: Vec<(usize, i32)> = found
+            .map(|done| {
+                (
+                    usize::try_from(done.user_data()).unwrap_or(0),
+                    done.result(),
+                )
+            })
+            .collect();
+        self.in_flight -= found.len();
+        Ok(found)
+    }
+
+    /// Whether a completion moved its block.
+    fn judge(&self, result: i32) -> Result<(), BenchError> {
+        match u64::try_from(result) {
+            Ok(moved) if moved == self.work.block_bytes => Ok(()),
+            Ok(_) => Err(self.work.short()),
+            Err(_) => Err(self.work.failed(std::io::Error::from_raw_os_error(-result))),
+        }
+    }
+}
+
+impl Worker for RingWorker {
+    fn step(&mut self, is_measuring: bool) -> Result<u64, BenchError> {
+        self.work.recorder.follow(is_measuring);
+        if self.in_flight == 0 {
+            (0..self.begun_ns.len()).try_for_each(|slot| self.push(slot))?;
+        }
+        let done = self.completed()?;
+        let now_ns = cpu::now_ns();
+        for (slot, result) in &done {
+            self.judge(*result)?;
+            let took = now_ns.saturating_sub(self.begun_ns[*slot]);
+            self.work.recorder.record(took);
+            self.push(*slot)?;
+        }
+        Ok(done.len() as u64)
+    }
+
+    fn finish(&mut self) -> Result<(), BenchError> {
+        while self.in_flight > 0 {
+            self.completed()?;
+        }
+        self.work.recorder.hand_over();
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        self.work.buffer.check(self.work.node)
+    }
+}
+
+impl Drop for RingWorker {
+    fn drop(&mut self) {
+        // After an error some are still on their way, and the kernel writes into the buffer.
+        while self.in_flight > 0 && self.completed().is_ok() {}
+    }
+}

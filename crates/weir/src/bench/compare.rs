@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir bench compare`: two results of interference.
+
+use super::cli::CompareArgs;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text::harmless;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use weir_report::interference;
+
+/// Compares.
+///
+/// # Errors
+/// A file is no result, or the two have no cell in common.
+pub fn compare(args: &CompareArgs) -> Result<Exit> {
+    let (a, b) = (
+        interference::read(&result_in(&args.a))?,
+        interference::read(&result_in(&args.b))?,
+    );
+    let comparison = interference::compare(&a, &b)?;
+    if let Some(out) = &args.out {
+        std::fs::create_dir_all(out)
+            .with_context(|| format!("--out {}", harmless(&out.display().to_string())))?;
+        let mut json = serde_json::to_vec_pretty(&comparison)?;
+        json.push(b'\n');
+        let page = interference::comparison_page(&a, &b, &comparison).into_bytes();
+        let files = [("comparison.json", json), ("index.html", page)];
+        for path in super::write_files(out, &files)? {
+            eprintln!("wrote {}", harmless(&path.display().to_string()));
+        }
+    }
+    if args.json {
+        print_json(&comparison)?;
+    } else {
+        print(&interference::comparison_terminal(&comparison))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The result in a directory, or the file itself.
+fn result_in(path: &Path) -> PathBuf {
+    match path.is_dir() {
+        true => path.join("result.json"),
+        false => path.to_owned(),
+    }
+}
