@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same path line by line: each line is issued, admitted in order of arrival, served and returned at a time
-//! of its own. It knows buffers, queues and clocks, and none of the solver's equations.
+//! The same path line by line: each line is issued, admitted in order of arrival, served and returned at a
+//! time of its own. It knows buffers, queues and clocks, and none of the solver's equations.
 //!
 //! Random, from one seed: when slots begin, which slice and which server a line goes to, a core's own time
 //! (±50 %) and the idle time of a memory (±5 %).
 
 use crate::host_path::flow::PathNetwork;
 use crate::host_path::op::Keeping;
-use crate::host_path::outcome::{FlowOutcome, MemoryOutcome, PathOutcome, PoolOutcome};
+use crate::host_path::outcome::PathOutcome;
+use crate::host_path::tally::{PS, Tally};
 use crate::memory_device::event_sim::SplitMix64;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Picoseconds of a nanosecond: times are whole numbers, so that their order is exact.
-const PS: f64 = 1e3;
 /// Part of the lines that pass before counting begins.
 const WARM_UP_PART: f64 = 0.3;
 /// Rounds of the slowest slot that a run lasts, at least.
@@ -69,7 +68,7 @@ struct SlotState {
     is_granted: bool,
 }
 
-/// Who waits for a credit.
+/// What waits for a credit.
 #[derive(Clone, Copy, Debug)]
 enum Taker {
     /// A slot that sends its next line.
@@ -90,21 +89,6 @@ struct Credits {
 struct SliceState {
     free: u32,
     queue: VecDeque<u32>,
-}
-
-/// Sums since counting began.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    done: Vec<u64>,
-    flow_wait_ps: Vec<u64>,
-    flow_residence_ps: Vec<u64>,
-    flow_admitted: Vec<u64>,
-    pool_wait_ps: Vec<u64>,
-    pool_residence_ps: Vec<u64>,
-    pool_admitted: Vec<u64>,
-    memory_residence_ps: Vec<u64>,
-    memory_lines: Vec<u64>,
-    memory_work_ps: Vec<f64>,
 }
 
 struct Host<'a> {
@@ -151,25 +135,6 @@ pub fn simulate(network: &PathNetwork, plan: EventPlan) -> PathOutcome {
         plan.lines,
     );
     host.outcome(begun_ps)
-}
-
-impl Tally {
-    fn new(network: &PathNetwork) -> Self {
-        let flows = network.flows.len();
-        let (pools, memories) = (network.pools.len(), network.memories.len());
-        Tally {
-            done: vec![0; flows],
-            flow_wait_ps: vec![0; flows],
-            flow_residence_ps: vec![0; flows],
-            flow_admitted: vec![0; flows],
-            pool_wait_ps: vec![0; pools],
-            pool_residence_ps: vec![0; pools],
-            pool_admitted: vec![0; pools],
-            memory_residence_ps: vec![0; memories],
-            memory_lines: vec![0; memories],
-            memory_work_ps: vec![0.0; memories],
-        }
-    }
 }
 
 impl<'a> Host<'a> {
@@ -491,31 +456,7 @@ impl<'a> Host<'a> {
 
     fn outcome(&self, begun_ps: u64) -> PathOutcome {
         let span_ps = (self.now_ps - begun_ps).max(1) as f64;
-        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64 / PS;
-        let tally = &self.tally;
-        let flows = (0..tally.done.len()).map(|i| FlowOutcome {
-            lines_per_ns: tally.done[i] as f64 / span_ps * PS,
-            wait_ns: mean(tally.flow_wait_ps[i], tally.flow_admitted[i]),
-            residence_ns: mean(tally.flow_residence_ps[i], tally.flow_admitted[i]),
-        });
-        let pools = (0..tally.pool_admitted.len()).map(|i| PoolOutcome {
-            wait_ns: mean(tally.pool_wait_ps[i], tally.pool_admitted[i]),
-            occupancy: tally.pool_residence_ps[i] as f64 / span_ps,
-            lines_per_ns: tally.pool_admitted[i] as f64 / span_ps * PS,
-        });
-        let memories = self.network.memories.iter().enumerate();
-        let memories = memories.map(|(i, memory)| MemoryOutcome {
-            residence_ns: match tally.memory_lines[i] {
-                0 => memory.residence_ns,
-                lines => mean(tally.memory_residence_ps[i], lines),
-            },
-            utilisation: tally.memory_work_ps[i] / span_ps,
-        });
-        PathOutcome {
-            flows: flows.collect(),
-            pools: pools.collect(),
-            memories: memories.collect(),
-        }
+        self.tally.outcome(self.network, span_ps)
     }
 }
 

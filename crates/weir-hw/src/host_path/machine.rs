@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine file: the figures of a host path, each measured alone or with its source. Nothing in it belongs to
-//! a pair of streams.
+//! A machine file: the figures of a host path, each measured alone or with its source. Nothing in it belongs
+//! to a pair of streams.
 
 use crate::host_path::ranges;
 use crate::host_path::ssd::SsdFigures;
@@ -77,7 +77,7 @@ pub struct KindFigures {
     /// The core's own time for a line, nanoseconds at `cores.ghz`; it grows as 1/f.
     #[serde(default)]
     pub own_ns: f64,
-    /// Whether a fence follows each `lines` lines, so that own time and waiting add up. Of `nt` and `movdir64b`.
+    /// Whether a fence follows each `lines` lines, so that own time and waiting add up: of `nt`, `movdir64b`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_fenced: bool,
 }

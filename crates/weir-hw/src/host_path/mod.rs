@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host path: what threads that load and store, and an SSD's DMA, do to each other between the cores and the
-//! memories. One mechanism, in steady state.
+//! The host path: what threads that load and store, and an SSD's DMA, do to each other between the cores and
+//! the memories. One mechanism, in steady state.
 //!
 //! ```text
 //!  core ──► admission ──► tracker pool ──► memory ──► data
@@ -12,9 +12,9 @@
 //!                                                    kept until the memory has done the write
 //! ```
 //!
-//! [`HostMachine`] holds the figures, [`StreamOp`] says which requests an access is made of, [`compile`] makes
-//! [`Flow`]s of streams. Two forms answer the same question and share no formula: [`solve`] (equations) and
-//! [`simulate`] (line by line). [`Lever`]s change machine and streams before either.
+//! [`HostMachine`] holds the figures, [`StreamOp`] says which requests an access is made of, [`compile`]
+//! makes [`Flow`]s of streams. Two forms answer the same question and share no formula: [`solve`] (equations)
+//! and [`simulate`] (line by line). [`Lever`]s change machine and streams before either.
 //! `docs/explanation/interference-model.md` has the equations, `docs/reference/machine-file.md` the figures.
 //!
 //! Left out: the mesh's own bandwidth, cache hits of memory streams, DRAM banks, prefetches that are dropped.
@@ -29,6 +29,7 @@ mod outcome;
 mod ranges;
 mod solver;
 mod ssd;
+mod tally;
 
 pub use compile::{HostStream, MixError, StorageMode, compile};
 pub use events::{EventPlan, simulate};

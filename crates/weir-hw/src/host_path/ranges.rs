@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Allowed ranges of a machine file's figures: no equation divides by zero, and no figure asks for more memory
-//! or time than a model may take.
+//! Allowed ranges of a machine file's figures: no equation divides by zero, and no figure asks for more
+//! memory or time than a model may take.
 
 use crate::host_path::levers::MbaLaw;
 use crate::host_path::machine::{HostMachine, KindFigures, MemoryFigures};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The steady state, by equations.
 //!
-//! A pool has one unknown, the wait w of all that it admits; a memory has one, the wait q of all at its server.
-//! For a flow of n slots with W buffers, rate x:
+//! A pool has one unknown, the wait w of all that it admits; a memory has one, the wait q of all at its
+//! server. For a flow of n slots with W buffers, rate x:
 //!
 //! ```text
 //! held    x·(path + w + residence + q) ≤ n·W        posted  x·(path + w) ≤ n·W
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Both sums fall as their unknown rises, so each is found by bisection: q inside of w. Where posted lines
-//! alone are more than a memory can do, no q helps: w rises until they are not, and the pool's rest is their
-//! queue.
+//! alone are more than a memory can do, no q helps: w rises until they are not, and their queue is what then
+//! fills the pool.
 
 use crate::host_path::flow::{Flow, Leg, PathNetwork};
 use crate::host_path::op::Keeping;
@@ -25,6 +25,8 @@ const ROUNDS: u32 = 60;
 const STILL: f64 = 1e-10;
 /// Width of an interval, relative, that is narrow enough.
 const NARROW: f64 = 1e-14;
+/// Change of a wait at a server, relative, that is no rounding.
+const JUMP: f64 = 1e-6;
 /// Longer than any wait at a server, nanoseconds.
 const QUEUE_MAX_NS: f64 = 1e12;
 /// Longer than any wait for a tracker, nanoseconds.
@@ -90,31 +92,34 @@ fn pool_wait(network: &PathNetwork, waits: &mut Waits, pool: usize) {
             break;
         }
     }
+    // Where a wait at a server ends at once, between two waits that are next to each other, it is what fills
+    // the pool there.
     is_too_full(waits, low);
-    let flooded: Vec<usize> = (0..network.memories.len())
-        .filter(|memory| waits.queue_ns[*memory].is_infinite())
-        .collect();
+    let before = waits.queue_ns.clone();
     is_too_full(waits, high);
-    fill(network, waits, pool, &flooded);
+    let ended = before.iter().zip(&waits.queue_ns);
+    let ended = ended.map(|(before, after)| *before > after * (1.0 + JUMP) + JUMP);
+    let ended: Vec<bool> = ended.collect();
+    fill(network, waits, pool, &ended);
 }
 
-/// Gives what is left of the pool to the queues of memories that posted lines fill.
-fn fill(network: &PathNetwork, waits: &mut Waits, pool: usize, flooded: &[usize]) {
-    let flooded: Vec<usize> = flooded
-        .iter()
-        .copied()
-        .filter(|memory| waits.queue_ns[*memory].is_finite())
-        .collect();
+/// Gives what is left of the pool to the queues of some memories.
+fn fill(network: &PathNetwork, waits: &mut Waits, pool: usize, is_filled: &[bool]) {
     let rest = f64::from(network.pools[pool].count) - occupancy(network, waits, pool);
     let legs = network.flows.iter().flat_map(|flow| {
         let rate = rate(network, waits, flow);
         flow.legs.iter().map(move |leg| (rate, leg))
     });
-    let mine = legs.filter(|(_, leg)| leg.pool == pool && flooded.contains(&leg.memory));
+    let mine = legs.filter(|(_, leg)| leg.pool == pool && is_filled[leg.memory]);
     let lines: f64 = mine.map(|(rate, leg)| rate * leg.memory_part).sum();
     if rest > 0.0 && lines > 0.0 {
-        for memory in flooded {
-            waits.queue_ns[memory] += rest / lines;
+        for (queue_ns, _) in waits
+            .queue_ns
+            .iter_mut()
+            .zip(is_filled)
+            .filter(|(_, is)| **is)
+        {
+            *queue_ns += rest / lines;
         }
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An SSD's figures, and the requests to memory that its I/O is made of.
 //!
-//! Direct I/O is DMA alone. Buffered I/O adds one thing: the CPU copies each block between page cache and user
-//! buffer, `copy_lines` lines at a time, and each line has to be admitted. That added time per I/O is the only
-//! difference between patterns: a pattern that the SSD limits hides it, one that the CPU limits does not.
+//! Direct I/O is DMA alone. Buffered I/O adds one thing: the CPU copies each block between page cache and
+//! user buffer, `copy_lines` lines at a time, and each line has to be admitted. That added time per I/O is
+//! the only difference between patterns: a pattern that the SSD limits hides it, one that the CPU limits does
+//! not.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +64,8 @@ impl SsdFigures {
         }
     }
 
-    /// What a slot waits for besides memory, nanoseconds for an I/O: the device where the thread waits for it,
-    /// and of buffered I/O the thread's own time. Buffered writes and read-ahead wait for no device.
+    /// What a slot waits for besides memory, nanoseconds for an I/O: the device where the thread waits for
+    /// it, and of buffered I/O the thread's own time. Buffered writes and read-ahead wait for no device.
     pub(super) fn own_ns(&self, pattern: StoragePattern, is_direct: bool, cpu_ns: f64) -> f64 {
         let device = match pattern.is_write {
             true => self.write_latency_ns,

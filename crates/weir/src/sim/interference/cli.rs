@@ -56,7 +56,8 @@ pub struct InterferenceArgs {
     #[arg(long, requires = "paper")]
     pub check: bool,
 
-    /// Print JSON: the document of `weir bench interference` with world `sim`, or the table that was asked for
+    /// Print JSON: the document of `weir bench interference` with world `sim`, or the table that was asked
+    /// for
     #[arg(long)]
     pub json: bool,
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of `--out`: the picture, the paper's figures beside the model's, what-ifs, sensitivity, the matrix.
+//! The page of `--out`: the picture, the paper's figures beside the model's, what-ifs, sensitivity, the
+//! matrix.
 
 use super::paper::PaperRow;
 use super::sensitivity::Sensitivity;

@@ -55,8 +55,8 @@ pub struct SensitivityRow {
 /// All results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
-    /// What is varied: T trackers, W lines of all kinds of request, r idle residence of DRAM, n writers (victims
-    /// are 16, or what cores are left), own the cores' own time for a line.
+    /// What is varied: T trackers, W lines of all kinds of request, r idle residence of DRAM, n writers
+    /// (victims are 16, or what cores are left), own the cores' own time for a line.
     pub columns: Vec<&'static str>,
     /// The results.
     pub rows: Vec<SensitivityRow>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each lever leaves of a victim and of its background: one curve a lever. A lever that shares time moves
-//! along the straight line between "background alone stops" and "no lever"; one that slows requests can leave
-//! the line at the knee, where the pool is no longer full.
+//! What each lever leaves of a victim and of its background: one curve a lever. A lever that shares time
+//! moves along the straight line between "background alone stops" and "no lever"; one that slows requests can
+//! leave the line at the knee, where the pool is no longer full.
 
 use super::ask::Model;
 use super::paper::{Beside, THREADS, beside};
@@ -209,7 +209,8 @@ fn most_at(points: &[TradePoint], victim_kept: f64) -> Option<f64> {
         return Some(a.background_kept);
     };
     let part = (a.victim_kept - victim_kept) / (a.victim_kept - b.victim_kept);
-    // A curve with a step is not drawn through: only what a time-sharing lever can set lies between its points.
+    // A curve with a step is not drawn through: only what a time-sharing lever can set lies between its
+    // points.
     let found = a.background_kept + part * (b.background_kept - a.background_kept);
     (found > 0.0).then_some(found)
 }
