@@ -6,6 +6,7 @@
 //!   ├─► chase   one thread, each load needs the one before: latency
 //!   └─► load    many threads, as fast as an injected delay lets them: bandwidth
 //!        stats  mean of a few hundred timings, with its confidence interval
+//!        paired effect of a background on a victim, from repeated pairs of figures
 //! ```
 //!
 //! It knows neither devices nor knees: `weir calibrate` chooses the loads and draws the conclusions.
@@ -15,6 +16,7 @@ pub mod chase;
 pub mod cpu;
 pub mod load;
 pub mod memory;
+pub mod paired;
 pub mod stats;
 
 pub use chase::Ring;

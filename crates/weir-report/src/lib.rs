@@ -28,7 +28,6 @@
 //! ```
 
 mod checks;
-mod closing;
 mod files;
 mod origin;
 mod page;
@@ -44,14 +43,15 @@ pub mod profile;
 pub mod results;
 
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
-pub use closing::closing;
 pub use origin::date_utc;
 pub use page::document::{Cell, CellKind, Document, Part, Section, Table, html};
+pub use page::heat::{Heat, HeatCell, HeatMap, HeatRow};
 pub use picture::bars::{Bar, Bars, bars};
 pub use picture::canvas::Picture;
 pub use picture::ink::Ink;
 pub use picture::paint::Fonts;
 pub use picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
+pub use run_rows::closing::closing;
 pub use run_rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
 pub use terminal::table::{COLUMNS, table};
 pub use terminal::{bounds_text, ending, origin_text, terminal};

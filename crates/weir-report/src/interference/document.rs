@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The result of a measured, emulated or modelled matrix of interference; `docs/reference/results.md` documents it.
+//! The result of a measured, emulated or modelled matrix of interference;
+//! `docs/reference/interference-results.md` documents it.
 //!
 //! A value that is not known is `null`, and its reason stands in the cell's `missing` under its dotted name.
 //! What a whole machine lacks (a second node, an SSD) stands in the document's `missing`.

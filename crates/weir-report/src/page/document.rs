@@ -3,6 +3,7 @@
 //! It too is one file that loads nothing and follows the reader's own choice of light or dark.
 
 use crate::page;
+use crate::page::heat::{HeatCell, HeatMap, heat_key, heat_map};
 use crate::picture::canvas::{Picture, patterns, svg};
 use crate::text::{escape, line};
 use std::fmt::Write;
@@ -80,6 +81,21 @@ pub enum Part {
     Card(Vec<Part>),
     /// Parts beside each other; below each other where there is little space.
     Beside(Vec<Vec<Part>>),
+    /// A heat map.
+    Heat(HeatMap),
+    /// What the colours of heat maps mean.
+    HeatKey(Vec<HeatCell>),
+    /// Parts that are shown when a link leads to them, and in print.
+    Choice {
+        /// Their place in the page: letters, digits and `-`.
+        id: String,
+        /// Their title.
+        title: String,
+        /// The parts.
+        parts: Vec<Part>,
+        /// Place in the page that leads back.
+        back: String,
+    },
 }
 
 impl Part {
@@ -87,7 +103,9 @@ impl Part {
     pub fn pictures(&self) -> Vec<&Picture> {
         match self {
             Part::Picture(picture) => vec![picture],
-            Part::Details { parts, .. } | Part::Card(parts) => pictures(parts),
+            Part::Details { parts, .. } | Part::Choice { parts, .. } | Part::Card(parts) => {
+                pictures(parts)
+            }
             Part::Beside(columns) => columns.iter().flat_map(|parts| pictures(parts)).collect(),
             _ => Vec::new(),
         }
@@ -181,9 +199,28 @@ fn of_part(part: &Part) -> String {
         Part::Card(parts) => format!("<div class=\"card\">\n{}</div>\n", of_parts(parts)),
         Part::Beside(columns) => {
             let column = |parts: &Vec<Part>| format!("<div>\n{}</div>\n", of_parts(parts));
+            let class = if columns.len() > 2 {
+                "beside narrow"
+            } else {
+                "beside"
+            };
             let columns: String = columns.iter().map(column).collect();
-            format!("<div class=\"beside\">\n{columns}</div>\n")
+            format!("<div class=\"{class}\">\n{columns}</div>\n")
         }
+        Part::Heat(map) => heat_map(map),
+        Part::HeatKey(cells) => heat_key(cells),
+        Part::Choice {
+            id,
+            title,
+            parts,
+            back,
+        } => format!(
+            "<section class=\"choice\" id=\"{}\">\n<h3>{}</h3>\n{}<p><a href=\"#{}\">Back</a></p></section>\n",
+            escape(id),
+            escape(title),
+            of_parts(parts),
+            escape(back)
+        ),
         Part::Command(command) => format!("<pre>{}</pre>\n", escape(command)),
         Part::Table(table) => of_table(table),
     }

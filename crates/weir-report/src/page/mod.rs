@@ -4,14 +4,15 @@
 //! the reader's own setting.
 
 pub(crate) mod document;
+pub(crate) mod heat;
 
 use crate::Command;
 use crate::checks::{self, Check, compared, has_several_runs, in_full, verdict};
-use crate::closing::closing;
 use crate::origin::{circumstances, facts};
 use crate::picture::canvas::{Picture, svg};
 use crate::picture::ink::dark_css;
 use crate::results::Results;
+use crate::run_rows::closing::closing;
 use crate::run_rows::{self, Row, names};
 use crate::text::{escape, line};
 use std::fmt::Write;
@@ -99,8 +100,10 @@ pub fn head(title: &str) -> String {
          <meta http-equiv=\"Content-Security-Policy\" \
          content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{} – weir</title>\n\
-         <style>{STYLE}@media(prefers-color-scheme:dark){{{DARK}{}}}</style>\n</head>\n<body>\n",
+         <style>{STYLE}{}@media(prefers-color-scheme:dark){{{DARK}{}{}}}</style>\n</head>\n<body>\n",
         escape(&line(title, 200)),
+        heat::STYLE,
+        heat::DARK,
         dark_css(),
     )
 }

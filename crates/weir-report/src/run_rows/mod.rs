@@ -5,6 +5,7 @@
 //! other can be compared at sight. A value that is not there is `None` in its cell and a [`Gap`]
 //! with the reason.
 
+pub(crate) mod closing;
 pub(crate) mod gaps;
 
 use crate::results::{Caveat, Results, Run};

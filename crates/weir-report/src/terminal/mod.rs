@@ -5,9 +5,9 @@
 pub(crate) mod table;
 
 use crate::checks::{checks, checks_table, without_bounds};
-use crate::closing::closing;
 use crate::origin;
 use crate::results::Results;
+use crate::run_rows::closing::closing;
 use crate::run_rows::{self, DOUBT};
 use crate::text::{left, line, wrap};
 use std::fmt::Write;

@@ -32,6 +32,7 @@ use std::fmt::Write;
 use std::path::Path;
 use weir_hw::host_path::{HostMachine, Lever};
 use weir_report::Fonts;
+use weir_report::interference as shown;
 use weir_report::interference::document::InterferenceDocument;
 
 /// What `--paper`, `--sensitivity` and `--levers` print as JSON.
@@ -80,8 +81,8 @@ pub fn interference(args: &InterferenceArgs) -> Result<Exit> {
     }
     let document = matrix(args, &model)?;
     match args.json {
-        true => print_json(&document)?,
-        false => print(&tables::cells(&document))?,
+        true => print_json(&shown::explained(&document)?)?,
+        false => print(&shown::terminal(&document))?,
     }
     Ok(Exit::Done)
 }
@@ -249,10 +250,12 @@ fn write(args: &InterferenceArgs, model: &Model, dir: &Path) -> Result<Exit> {
     })?;
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot make {}", harmless(&dir.display().to_string())))?;
-    let results = serde_json::to_string_pretty(&document)?;
+    let results = shown::json(&document)?;
+    let matrix = shown::page(&document);
     for (name, bytes) in [
         ("summary.json", summary.as_bytes()),
-        ("interference.json", results.as_bytes()),
+        ("interference.json", &results),
+        ("matrix.html", matrix.as_bytes()),
         ("levers.png", &png),
         ("index.html", html.as_bytes()),
     ] {

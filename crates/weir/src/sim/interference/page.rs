@@ -138,7 +138,7 @@ pub fn page(content: &PageContent, fonts: &Fonts, command: &str) -> String {
             section("paper", "The paper's figures beside the model's", vec![paper_table(content.paper)]),
             section("what-ifs", "Levers and what-ifs", vec![trade_table(content.trade)]),
             section("sensitivity", "What the figures hang on", sensitivity_parts(content.sensitivity)),
-            section("matrix", "The matrix", vec![matrix_table(content.document)]),
+            section("matrix", "The matrix", matrix_parts(content.document)),
             section("again", "Made by", vec![Part::Command(command.to_owned())]),
         ],
     })
@@ -270,6 +270,11 @@ fn sensitivity_parts(table: &Sensitivity) -> Vec<Part> {
             rows: table.rows.iter().map(row).collect(),
         }),
     ]
+}
+
+fn matrix_parts(document: &InterferenceDocument) -> Vec<Part> {
+    let more = "matrix.html beside this page has the same as a map, with all thread counts.";
+    vec![matrix_table(document), Part::Words(more.into())]
 }
 
 fn matrix_table(document: &InterferenceDocument) -> Part {

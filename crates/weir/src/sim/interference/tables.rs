@@ -6,7 +6,6 @@ use super::sensitivity::Sensitivity;
 use super::trade::Trade;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
-use weir_report::interference::document::InterferenceDocument;
 use weir_report::{COLUMNS, wrap};
 
 /// Three digits, or a dash.
@@ -61,40 +60,6 @@ fn aligned(heads: &[&str], rows: &[Vec<String>]) -> String {
         .map(|head| (*head).to_owned())
         .collect::<Vec<_>>());
     rows.iter().for_each(|row| put(row));
-    text
-}
-
-/// The cells of a document.
-pub fn cells(document: &InterferenceDocument) -> String {
-    let rows: Vec<Vec<String>> = document
-        .cells
-        .iter()
-        .map(|cell| {
-            let name = |s: &weir_report::interference::document::InterferenceStream| {
-                format!("{} {} ×{}", s.target, s.op, s.threads)
-            };
-            vec![
-                name(&cell.victim),
-                name(&cell.background),
-                cell.ratio.map_or("–".into(), |ratio| format!("{ratio:.3}")),
-                cell.counters
-                    .admission_wait_ns
-                    .map_or("–".into(), |wait| format!("{wait:.0}")),
-                cell.class
-                    .first()
-                    .map_or("–", |class| class.name())
-                    .to_owned(),
-            ]
-        })
-        .collect();
-    let heads = ["victim", "background", "kept", "wait, ns", "class"];
-    let mut text = aligned(&heads, &rows);
-    if let [cell] = &document.cells[..] {
-        let _ = writeln!(text, "{}", cell.place.as_deref().unwrap_or(""));
-    }
-    for (name, why) in &document.missing {
-        let _ = writeln!(text, "{}", wrap(&format!("{name}: {why}"), COLUMNS, 2));
-    }
     text
 }
 

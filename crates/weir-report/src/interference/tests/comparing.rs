@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two results: what differs is found, what is the same is not.
+
+use super::{cell, document, matrix, small, stream};
+use crate::interference::document::{InterferenceDocument, World};
+use crate::interference::{compare, comparison_page, comparison_terminal};
+use unicode_width::UnicodeWidthStr;
+
+/// The small matrix on another machine.
+fn other() -> InterferenceDocument {
+    let mut other = small();
+    other.machine.name = "AMD EPYC 9654".into();
+    other.machine.facts.insert("smt".into(), "on".into());
+    other.machine.facts.remove("governor");
+    for cell in &mut other.cells {
+        (
+            cell.victim.threads,
+            cell.background.threads,
+            cell.victim.width_bytes,
+        ) = (48, 24, Some(32));
+    }
+    other
+}
+
+#[test]
+fn a_result_does_not_differ_from_itself() {
+    for whole in [matrix(), small()] {
+        let found = compare(&whole, &whole).unwrap();
+        assert_eq!(found.cells.len(), whole.cells.len());
+        assert_eq!((found.differing, found.changed_classes), (0, 0));
+        assert!(found.facts.is_empty() && found.only_in_a.is_empty() && found.only_in_b.is_empty());
+    }
+}
+
+#[test]
+fn cells_differ_beyond_their_intervals_only() {
+    let (a, mut b) = (small(), other());
+    // −18 ± 2 and −20 ± 2 have ratios in common; −36 ± 2 and −45 ± 2 have none, and another class.
+    b.cells[0] = cell(
+        b.cells[0].victim.clone(),
+        b.cells[0].background.clone(),
+        0.80,
+        0.02,
+    );
+    b.cells[1] = cell(
+        b.cells[1].victim.clone(),
+        b.cells[1].background.clone(),
+        0.55,
+        0.02,
+    );
+    b.cells[2].ratio_low = None;
+    b.cells[2]
+        .missing
+        .insert("ratio_low".into(), "one repetition".into());
+    let found = compare(&a, &b).unwrap();
+    let differs: Vec<_> = found.cells.iter().map(|c| c.differs).collect();
+    assert_eq!(differs, [Some(false), Some(true), None, Some(false)]);
+    assert_eq!((found.differing, found.changed_classes), (1, 1));
+    assert_eq!(found.cells[2].missing["ratio_low_b"], "one repetition");
+    assert!(found.cells[2].missing.contains_key("differs"));
+    let said = found.sentence();
+    assert!(
+        said.contains("1 differ beyond") && said.contains("−36.0 % in A and −45.0 % in B"),
+        "{said}"
+    );
+}
+
+#[test]
+fn intervals_without_width_are_compared_too() {
+    let sim = |ratio: f64| {
+        let mut whole = small();
+        (whole.world, whole.date_utc, whole.plan.seconds) = (World::Sim, None, None);
+        let (victim, background) = (
+            whole.cells[0].victim.clone(),
+            whole.cells[0].background.clone(),
+        );
+        whole.cells[0] = cell(victim, background, ratio, 0.0);
+        whole
+    };
+    let differs = |a: &InterferenceDocument, b: &InterferenceDocument| {
+        compare(a, b).unwrap().cells[0].differs
+    };
+    assert_eq!(differs(&sim(0.82), &sim(0.82)), Some(false));
+    assert_eq!(differs(&sim(0.82), &sim(0.82 + 1e-12)), Some(false));
+    assert_eq!(differs(&sim(0.82), &sim(0.83)), Some(true));
+    assert_eq!(differs(&sim(0.0), &sim(0.0)), Some(false));
+    assert_eq!(differs(&small(), &sim(0.81)), Some(false));
+    assert_eq!(differs(&small(), &sim(0.70)), Some(true));
+}
+
+#[test]
+fn facts_and_cells_of_one_side_are_listed() {
+    let (mut a, b) = (small(), other());
+    a.cells
+        .push(cell(stream("mmem", "st"), stream("mmem", "ld"), 0.9, 0.01));
+    let found = compare(&a, &b).unwrap();
+    assert_eq!(
+        found.only_in_a,
+        ["mmem st 64 B ×16 beside mmem ld 64 B ×16"]
+    );
+    assert!(found.only_in_b.is_empty());
+    let fact = |name: &str| found.facts.iter().find(|f| f.fact == name).unwrap();
+    assert_eq!(fact("machine.facts.smt").b.as_deref(), Some("on"));
+    assert_eq!(fact("machine.facts.governor").b, None);
+    assert_eq!(
+        fact("machine.name").a.as_deref(),
+        Some("Intel Xeon Gold 6430")
+    );
+    assert!(!found.facts.iter().any(|f| f.fact == "machine.facts.kernel"));
+}
+
+#[test]
+fn machines_without_a_common_cell_are_an_error() {
+    let mut other = other();
+    for cell in &mut other.cells {
+        cell.background.target = "cxl".into();
+    }
+    let said = compare(&small(), &other).unwrap_err().to_string();
+    for part in ["Xeon Gold", "EPYC", "no cell in common", "--ops"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(compare(&document(Vec::new()), &small()).is_err());
+}
+
+#[test]
+fn a_comparison_is_shown_in_80_columns_and_on_a_page_with_three_maps() {
+    let mut hostile = other();
+    hostile.machine.name = "<b>\u{1b}[1m".repeat(50);
+    hostile
+        .machine
+        .facts
+        .insert("kernel".into(), "<script>".repeat(90));
+    for (a, b, blocks) in [
+        (small(), other(), 1),
+        (matrix(), matrix(), 3),
+        (small(), hostile, 1),
+    ] {
+        let found = compare(&a, &b).unwrap();
+        let text = comparison_terminal(&found);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(
+            text.trim_end()
+                .rsplit("\n\n")
+                .next()
+                .unwrap()
+                .starts_with("Of "),
+            "{text}"
+        );
+        let html = comparison_page(&a, &b, &found);
+        assert_eq!(html.matches("<table class=\"heat\">").count(), 3 * blocks);
+        for loads in ["http:", "https:", "src=", "<script", "\u{1b}"] {
+            assert!(!html.contains(loads) && !text.contains("\u{1b}"), "{loads}");
+        }
+    }
+    let found = compare(&small(), &other()).unwrap();
+    let text = comparison_terminal(&found);
+    assert!(
+        text.contains("−18.0 → −18.0 =") && text.contains("machine.facts.smt: off → on"),
+        "{text}"
+    );
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!(json["kind"], "weir-interference-comparison");
+    assert!(json["cells"][0].get("indices").is_none());
+}
