@@ -212,7 +212,8 @@ impl Lever {
                 Lever::Mba(value, law) => {
                     let own = MbaLaw::named(&machine.levers.mba_law).unwrap_or(MbaLaw::Linear);
                     let kept = law.unwrap_or(own).kept(value);
-                    for at in background..streams.len() {
+                    // At its greatest value MBA delays nothing.
+                    for at in (background..streams.len()).filter(|_| kept < 1.0) {
                         let alone = alone(&machine, &streams[at])?;
                         limit(&mut streams[at], alone * kept);
                     }

@@ -97,6 +97,11 @@ fn laws_of_mba() {
 }
 
 #[test]
+fn the_greatest_value_of_mba_changes_nothing() {
+    assert_eq!(kept(&[Lever::Mba(1.0, None)]), kept(&[]));
+}
+
+#[test]
 fn values_out_of_range_are_refused() {
     let named = |name, value| Lever::named(name, value, &machine());
     assert!(matches!(

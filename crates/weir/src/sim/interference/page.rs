@@ -24,67 +24,68 @@ pub struct PageContent<'a> {
     pub trade: &'a Trade,
 }
 
+/// Curves of a picture: the lever, its name in the legend, its ink.
+type Drawn = [(&'static str, &'static str, Ink)];
+
+/// What regulates today.
+const LEVERS: &Drawn = &[
+    ("quota", "quota", Ink::Free),
+    ("quota, one at a time", "one writer at a time", Ink::Third),
+    (
+        "staggered, 1 to 16",
+        "1 to 16 writers at a time",
+        Ink::Fourth,
+    ),
+    ("smba", "SMBA", Ink::Fifth),
+    ("mba-linear", "MBA", Ink::Held),
+    ("frequency", "clock", Ink::Limit),
+];
+
+/// What the machine could have.
+const WHAT_IFS: &Drawn = &[
+    ("own-pool", "trackers of its own", Ink::Third),
+    (
+        "device-regulator-before",
+        "device, before admission",
+        Ink::Held,
+    ),
+    (
+        "device-regulator-after",
+        "device, behind admission",
+        Ink::Free,
+    ),
+];
+
 /// The picture: victim kept against background kept, a curve for each lever.
 pub fn picture(trade: &Trade, fonts: &Fonts) -> Picture {
+    let title = "What each lever leaves of DRAM's readers and of CXL memory's writers";
+    drawn(trade, fonts, title, LEVERS)
+}
+
+fn drawn(trade: &Trade, fonts: &Fonts, title: &str, levers: &Drawn) -> Picture {
     let without = trade.victim_kept_without;
     let straight = (0..=20).map(|step| f64::from(step) / 20.0);
-    let straight = straight
-        .map(|part| (part * 1e2, line(part, without) * 1e2))
-        .collect();
-    let panel = |title: &str, names: &[(&str, Ink)]| Panel {
-        title: title.to_owned(),
-        curves: std::iter::once(Curve {
-            name: "straight line of shared time".into(),
-            ink: Ink::Muted,
-            shape: Shape::Line,
-            points: Vec::clone(&straight),
-        })
-        .chain(
-            names
-                .iter()
-                .flat_map(|(name, ink)| curves(trade, name, *ink)),
-        )
-        .collect(),
+    let straight = straight.map(|part| (part * 1e2, line(part, without) * 1e2));
+    let straight = Curve {
+        name: "straight line of shared time".into(),
+        ink: Ink::Muted,
+        shape: Shape::Line,
+        points: straight.collect(),
     };
-    let panels = vec![
-        panel(
-            "levers that share time",
-            &[
-                ("quota", Ink::Free),
-                ("quota, one at a time", Ink::Third),
-                ("staggered, 1 to 16", Ink::Fourth),
-            ],
-        ),
-        panel(
-            "levers that slow requests",
-            &[
-                ("mba-linear", Ink::Held),
-                ("mba-steps", Ink::Capacity),
-                ("smba", Ink::Fifth),
-                ("frequency", Ink::Limit),
-            ],
-        ),
-        panel(
-            "what if the machine were another",
-            &[
-                ("device-regulator-before", Ink::Held),
-                ("device-regulator-after", Ink::Free),
-                ("own-pool", Ink::Third),
-            ],
-        ),
-    ];
+    let curves = levers.iter().flat_map(|one| curves(trade, one));
+    let axis = |name: &str| Axis {
+        to: Some(105.0),
+        ..Axis::linear(name)
+    };
     weir_report::plot(
         &Plot {
-            title: "What each lever leaves of DRAM's readers and of CXL memory's writers".into(),
-            x: Axis {
-                to: Some(105.0),
-                ..Axis::linear("writers of CXL memory keep, %")
-            },
-            y: Axis {
-                to: Some(105.0),
-                ..Axis::linear("readers of DRAM keep, %")
-            },
-            panels,
+            title: title.into(),
+            x: axis("writers of CXL memory keep, %"),
+            y: axis("readers of DRAM keep, %"),
+            panels: vec![Panel {
+                title: String::new(),
+                curves: std::iter::once(straight).chain(curves).collect(),
+            }],
             reference: None,
             panels_a_row: 1,
             has_own_axes: false,
@@ -93,23 +94,20 @@ pub fn picture(trade: &Trade, fonts: &Fonts) -> Picture {
     )
 }
 
-/// A lever's curve, with a dot for each value.
-fn curves(trade: &Trade, name: &str, ink: Ink) -> Vec<Curve> {
-    let found = trade.curves.iter().find(|curve| curve.lever == name);
-    let Some(found) = found else {
+/// A lever's curve, with a dot for each value, by rising value.
+fn curves(trade: &Trade, (lever, name, ink): &(&str, &str, Ink)) -> Vec<Curve> {
+    let Some(found) = of_lever(trade, lever) else {
         return Vec::new();
     };
-    let mut points: Vec<(f64, f64)> = found
-        .points
-        .iter()
-        .map(|p| (p.background_kept * 1e2, p.victim_kept * 1e2))
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let of = |name: &str, shape| Curve {
         name: name.to_owned(),
-        ink,
+        ink: *ink,
         shape,
-        points: points.clone(),
+        points: found
+            .points
+            .iter()
+            .map(|p| (p.background_kept * 1e2, p.victim_kept * 1e2))
+            .collect(),
     };
     vec![of(name, Shape::Line), of("", Shape::Dots)]
 }
@@ -136,7 +134,7 @@ pub fn page(content: &PageContent, fonts: &Fonts, command: &str) -> String {
         sections: vec![
             section("picture", "What each lever leaves", picture_parts(content, fonts)),
             section("paper", "The paper's figures beside the model's", vec![paper_table(content.paper)]),
-            section("what-ifs", "Levers and what-ifs", vec![trade_table(content.trade)]),
+            section("what-ifs", "Levers and what-ifs", what_if_parts(content, fonts)),
             section("sensitivity", "What the figures hang on", sensitivity_parts(content.sensitivity)),
             section("matrix", "The matrix", matrix_parts(content.document)),
             section("again", "Made by", vec![Part::Command(command.to_owned())]),
@@ -184,6 +182,14 @@ fn picture_parts(content: &PageContent, fonts: &Fonts) -> Vec<Part> {
              value of the lever. The upper right corner is best. Without a lever all curves meet at the lower right."
                 .into(),
         ),
+    ]
+}
+
+fn what_if_parts(content: &PageContent, fonts: &Fonts) -> Vec<Part> {
+    let title = "What if the machine were another";
+    vec![
+        trade_table(content.trade),
+        Part::Picture(drawn(content.trade, fonts, title, WHAT_IFS)),
     ]
 }
 

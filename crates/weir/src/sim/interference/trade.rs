@@ -40,7 +40,7 @@ pub struct TradeCurve {
     pub off_line_points: f64,
     /// The most that the background keeps while the victim keeps 97 %.
     pub background_at_97_percent: Option<f64>,
-    /// The most that the background keeps while the victim keeps 92 %, between two points by a straight line.
+    /// The most that the background keeps while the victim keeps 92 %.
     pub background_at_92_percent: Option<f64>,
 }
 
@@ -165,8 +165,8 @@ pub fn trade(model: &Model) -> Result<Trade> {
             lever,
             how,
             off_line_points: off_line(&points, without),
-            background_at_97_percent: most_at(&points, WHOLE),
-            background_at_92_percent: most_at(&points, JUDGED_AT),
+            background_at_97_percent: most_at(&points, WHOLE, how),
+            background_at_92_percent: most_at(&points, JUDGED_AT, how),
             points,
         });
     }
@@ -190,29 +190,23 @@ fn off_line(points: &[TradePoint], without: f64) -> f64 {
     off.fold(0.0, f64::max)
 }
 
-/// The most that the background keeps while the victim keeps so much.
-fn most_at(points: &[TradePoint], victim_kept: f64) -> Option<f64> {
-    // From "nothing left of the background", which costs the victim nothing.
-    let zero = TradePoint {
-        value: 0.0,
-        background_kept: 0.0,
-        victim_kept: 1.0,
+/// The most that the background keeps while the victim keeps so much. Of a lever that shares time also what
+/// lies between two values, by a straight line.
+fn most_at(points: &[TradePoint], victim_kept: f64, how: &str) -> Option<f64> {
+    let enough = points.iter().filter(|p| p.victim_kept >= victim_kept);
+    let best = enough.max_by(|a, b| a.background_kept.total_cmp(&b.background_kept));
+    if how != SHARES_TIME {
+        return best.map(|point| point.background_kept);
+    }
+    // A background that never runs costs the victim nothing.
+    let from = best.map_or((0.0, 1.0), |p| (p.background_kept, p.victim_kept));
+    let above = points.iter().filter(|p| p.background_kept > from.0);
+    let next = above.min_by(|a, b| a.background_kept.total_cmp(&b.background_kept));
+    let Some(next) = next else {
+        return Some(from.0);
     };
-    let mut sorted: Vec<TradePoint> = std::iter::once(zero)
-        .chain(points.iter().copied())
-        .collect();
-    sorted.sort_by(|a, b| a.background_kept.total_cmp(&b.background_kept));
-    let is_enough = |p: &TradePoint| p.victim_kept >= victim_kept;
-    let last = sorted.iter().rposition(is_enough)?;
-    let a = sorted[last];
-    let Some(b) = sorted.get(last + 1) else {
-        return Some(a.background_kept);
-    };
-    let part = (a.victim_kept - victim_kept) / (a.victim_kept - b.victim_kept);
-    // A curve with a step is not drawn through: only what a time-sharing lever can set lies between its
-    // points.
-    let found = a.background_kept + part * (b.background_kept - a.background_kept);
-    (found > 0.0).then_some(found)
+    let part = (from.1 - victim_kept) / (from.1 - next.victim_kept);
+    Some(from.0 + part * (next.background_kept - from.0))
 }
 
 #[cfg(test)]
@@ -231,8 +225,10 @@ mod tests {
     fn a_straight_line_is_on_the_line() {
         let points = [point(0.5, 0.55), point(1.0, 0.1)];
         assert!(off_line(&points, 0.1) < 1e-9);
-        let at = most_at(&points, 0.91).unwrap();
+        let at = most_at(&points, 0.91, SHARES_TIME).unwrap();
         assert!((at - 0.1).abs() < 1e-9, "{at}");
+        assert_eq!(most_at(&points, 0.91, SLOWS), None);
+        assert_eq!(most_at(&points, 0.55, SLOWS), Some(0.5));
         assert!((off_line(&[point(0.5, 1.0)], 0.1) - 45.0).abs() < 1e-9);
     }
 }
