@@ -93,7 +93,7 @@ fn agree(seeds: std::ops::Range<u64>, lines: u64) {
 
 #[test]
 fn solver_and_lines_agree() {
-    agree(0..24, 200_000);
+    agree(0..24, 100_000);
 }
 
 /// `cargo test --release -p weir-hw --test all 200_mixes -- --ignored --nocapture`
