@@ -3,7 +3,7 @@
 
 use crate::host_path::flow::{Flow, Leg, PathMemory, PathNetwork, TrackerPool};
 use crate::host_path::machine::{HostMachine, MemoryRates};
-use crate::host_path::op::{Keeping, Request, StreamOp};
+use crate::host_path::op::{Keeping, LineRequest, StreamOp};
 use crate::host_path::ssd::{SsdFigures, StoragePattern};
 
 /// Bytes of a line.
@@ -223,7 +223,7 @@ fn work_ns(rates: &MemoryRates, is_write: bool) -> f64 {
     LINE_BYTES / rate * NS
 }
 
-fn leg(machine: &HostMachine, rates: &[MemoryRates], request: &Request, memory: usize) -> Leg {
+fn leg(machine: &HostMachine, rates: &[MemoryRates], request: &LineRequest, memory: usize) -> Leg {
     Leg {
         memory,
         pool: pool_of(machine, memory),

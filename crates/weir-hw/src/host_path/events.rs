@@ -34,7 +34,7 @@ pub struct EventPlan {
 
 /// What happens next, with the number of the slot or of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum PathStep {
     /// A request leaves the memory and gives its tracker back.
     Leave(u32),
     /// A request comes to admission.
@@ -91,11 +91,11 @@ struct SliceState {
     queue: VecDeque<u32>,
 }
 
-struct Host<'a> {
+struct PathRun<'a> {
     network: &'a PathNetwork,
     random: SplitMix64,
     now_ps: u64,
-    steps: BinaryHeap<Reverse<(u64, Step)>>,
+    steps: BinaryHeap<Reverse<(u64, PathStep)>>,
     passages: Vec<Passage>,
     unused: Vec<u32>,
     slots: Vec<SlotState>,
@@ -112,7 +112,7 @@ struct Host<'a> {
 /// Simulates it.
 #[must_use]
 pub fn simulate(network: &PathNetwork, plan: EventPlan) -> PathOutcome {
-    let mut host = Host::new(network, plan.seed);
+    let mut host = PathRun::new(network, plan.seed);
     let warm_lines = (plan.lines as f64 * WARM_UP_PART) as u64;
     let slowest = network.flows.iter().map(|flow| {
         let buffers = f64::from(flow.legs[0].buffers);
@@ -137,7 +137,7 @@ pub fn simulate(network: &PathNetwork, plan: EventPlan) -> PathOutcome {
     host.outcome(begun_ps)
 }
 
-impl<'a> Host<'a> {
+impl<'a> PathRun<'a> {
     fn new(network: &'a PathNetwork, seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let mut slots = Vec::new();
@@ -146,7 +146,7 @@ impl<'a> Host<'a> {
             let round = flow.own_ns * f64::from(flow.legs[0].buffers) + 200.0;
             for _ in 0..flow.slots {
                 let at = (random.unit() * round * PS) as u64;
-                steps.push(Reverse((at, Step::Issue(index(slots.len())))));
+                steps.push(Reverse((at, PathStep::Issue(index(slots.len())))));
                 slots.push(SlotState {
                     flow: index(number),
                     free: flow.legs.iter().map(|leg| leg.buffers).collect(),
@@ -174,7 +174,7 @@ impl<'a> Host<'a> {
             of_slice.collect()
         });
         let servers = network.memories.iter();
-        Host {
+        PathRun {
             credits: credits.collect(),
             slices: slices.collect(),
             servers: servers.map(|m| vec![0; m.servers as usize]).collect(),
@@ -196,9 +196,9 @@ impl<'a> Host<'a> {
         while let Some(Reverse((at, step))) = self.steps.pop() {
             self.now_ps = at;
             match step {
-                Step::Issue(slot) => sent += u64::from(self.issue(slot)),
-                Step::Arrive(request) => self.arrive(request),
-                Step::Leave(request) => self.leave(request),
+                PathStep::Issue(slot) => sent += u64::from(self.issue(slot)),
+                PathStep::Arrive(request) => self.arrive(request),
+                PathStep::Leave(request) => self.leave(request),
             }
             if sent >= most || is_enough(sent, at) {
                 return;
@@ -206,7 +206,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn schedule(&mut self, after_ps: u64, step: Step) {
+    fn schedule(&mut self, after_ps: u64, step: PathStep) {
         self.steps.push(Reverse((self.now_ps + after_ps, step)));
     }
 
@@ -254,7 +254,7 @@ impl<'a> Host<'a> {
             return true;
         }
         slot.is_granted = true;
-        self.schedule(at - self.now_ps, Step::Issue(number));
+        self.schedule(at - self.now_ps, PathStep::Issue(number));
         false
     }
 
@@ -272,7 +272,7 @@ impl<'a> Host<'a> {
             self.slots[slot].is_asleep = true;
         } else {
             let own = self.own_ps(flow);
-            self.schedule(own, Step::Issue(number));
+            self.schedule(own, PathStep::Issue(number));
         }
     }
 
@@ -299,7 +299,7 @@ impl<'a> Host<'a> {
             }
         };
         self.passages[request as usize] = passage;
-        self.schedule((figures.path_ns * PS) as u64, Step::Arrive(request));
+        self.schedule((figures.path_ns * PS) as u64, PathStep::Arrive(request));
     }
 
     fn arrive(&mut self, request: u32) {
@@ -337,7 +337,7 @@ impl<'a> Host<'a> {
         if passage.leg == 0 {
             self.tally.flow_residence_ps[flow] += stay;
         }
-        self.schedule(stay, Step::Leave(request));
+        self.schedule(stay, PathStep::Leave(request));
         if leg.keeping == Keeping::Posted {
             self.go_on(passage.slot, passage.leg);
         }
@@ -445,12 +445,12 @@ impl<'a> Host<'a> {
         }
         if !self.network.flows[flow].is_serial {
             slot.is_asleep = false;
-            self.schedule(0, Step::Issue(number));
+            self.schedule(0, PathStep::Issue(number));
         } else if slot.free[0] == buffers && slot.left == 0 {
             slot.is_asleep = false;
             slot.left = buffers;
             let own = self.own_ps(flow);
-            self.schedule(own, Step::Issue(number));
+            self.schedule(own, PathStep::Issue(number));
         }
     }
 

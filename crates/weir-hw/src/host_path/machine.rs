@@ -269,8 +269,8 @@ fn reads(profile: &Profile) -> Option<f64> {
 
 /// What a profile's device writes by non-temporal stores, which fetch nothing first.
 fn writes(profile: &Profile) -> Option<f64> {
-    let stores = profile.mix.iter().filter(|mix| mix.non_temporal);
-    let media = stores.last().or(profile.mix.last())?.media_bytes_per_sec;
+    let mut stores = profile.mix.iter().rev().filter(|mix| mix.non_temporal);
+    let media = stores.next().or(profile.mix.last())?.media_bytes_per_sec;
     let direction = profile.device.write_bytes_per_sec;
     Some(media.min(direction.unwrap_or(f64::INFINITY)))
 }

@@ -48,7 +48,7 @@ pub enum StreamOp {
 
 /// One request of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct LineRequest {
     pub is_write: bool,
     pub keeping: Keeping,
     pub kind: RequestKind,
@@ -66,8 +66,8 @@ pub(super) enum RequestKind {
     Movdir64b,
 }
 
-const fn held(kind: RequestKind) -> Request {
-    Request {
+const fn held(kind: RequestKind) -> LineRequest {
+    LineRequest {
         is_write: false,
         keeping: Keeping::Held,
         kind,
@@ -75,8 +75,8 @@ const fn held(kind: RequestKind) -> Request {
     }
 }
 
-const fn posted(kind: RequestKind) -> Request {
-    Request {
+const fn posted(kind: RequestKind) -> LineRequest {
+    LineRequest {
         is_write: true,
         keeping: Keeping::Posted,
         kind,
@@ -151,7 +151,7 @@ impl StreamOp {
     }
 
     /// What each line of a memory stream asks for, in order; the copy of an SSD stream by the CPU.
-    pub(super) fn requests(self) -> Vec<Request> {
+    pub(super) fn requests(self) -> Vec<LineRequest> {
         let (load, fetch) = (held(RequestKind::Load), held(RequestKind::Store));
         let (back, nt) = (posted(RequestKind::WriteBack), posted(RequestKind::Nt));
         match self {
@@ -161,7 +161,7 @@ impl StreamOp {
             StreamOp::Movdir64b => vec![posted(RequestKind::Movdir64b)],
             StreamOp::Movdir64bFrom => vec![
                 load,
-                Request {
+                LineRequest {
                     is_to_dram: true,
                     ..posted(RequestKind::Movdir64b)
                 },

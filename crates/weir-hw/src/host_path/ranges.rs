@@ -158,7 +158,7 @@ fn one_memory(
 
 fn storage(ranges: &FileRanges, ssd: &SsdFigures) -> Result<(), DescriptionError> {
     let block = ssd.block_bytes;
-    if !(512..=1 << 20).contains(&block) || block % 64 != 0 {
+    if !(512..=1 << 20).contains(&block) || !block.is_multiple_of(64) {
         let allowed = "512 to 1048576 is allowed, in steps of 64";
         return Err(ranges.wrong("ssd.block_bytes", block, allowed));
     }

@@ -16,7 +16,7 @@ const NS: f64 = 1e9;
 
 /// What computes, of which machine.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct PathModel {
     /// The machine.
     pub machine: HostMachine,
     /// What computes.
@@ -50,7 +50,7 @@ impl StreamAnswer {
     }
 }
 
-impl Model {
+impl PathModel {
     /// A mix without levers.
     ///
     /// # Errors

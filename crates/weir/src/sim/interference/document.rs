@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The document of `weir bench interference`, from the model.
 
-use super::ask::Model;
+use super::ask::PathModel;
 use super::cli::{FormName, InterferenceArgs};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use weir_report::interference::document::{
 /// What was asked for and what came out.
 pub fn document(
     args: &InterferenceArgs,
-    model: &Model,
+    model: &PathModel,
     levers: &BTreeMap<String, f64>,
     cells: Vec<InterferenceCell>,
     missing: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ pub fn document(
     }
 }
 
-fn machine(model: &Model) -> InterferenceMachine {
+fn machine(model: &PathModel) -> InterferenceMachine {
     let machine = &model.machine;
     let mut targets = BTreeMap::new();
     for memory in &machine.memory {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Cells of the matrix: each pair from both sides, over thread counts, the greatest effect as the cell's.
 
-use super::ask::{Model, StreamAnswer};
+use super::ask::{PathModel, StreamAnswer};
 use super::pair::{Pair, Side};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use weir_report::interference::document::{
 const PLACE_RATIO: f64 = 0.05;
 
 /// One thread count of a cell.
-struct Point {
+struct CellPoint {
     threads: (u32, u32),
     alone: StreamAnswer,
     together: StreamAnswer,
 }
 
-impl Point {
+impl CellPoint {
     fn ratio(&self) -> f64 {
         self.together.bytes_per_sec() / self.alone.bytes_per_sec()
     }
@@ -35,7 +35,7 @@ impl Point {
 ///
 /// # Errors
 /// The streams of a pair do not fit the machine.
-pub fn cells(model: &Model, pairs: &[Pair], levers: &[Lever]) -> Result<Vec<InterferenceCell>> {
+pub fn cells(model: &PathModel, pairs: &[Pair], levers: &[Lever]) -> Result<Vec<InterferenceCell>> {
     let mut all = Vec::with_capacity(2 * pairs.len());
     for pair in pairs {
         all.push(cell(model, (&pair.first, &pair.second), levers)?);
@@ -44,7 +44,7 @@ pub fn cells(model: &Model, pairs: &[Pair], levers: &[Lever]) -> Result<Vec<Inte
     Ok(all)
 }
 
-fn cell(model: &Model, sides: (&Side, &Side), levers: &[Lever]) -> Result<InterferenceCell> {
+fn cell(model: &PathModel, sides: (&Side, &Side), levers: &[Lever]) -> Result<InterferenceCell> {
     let (victim, background) = sides;
     let mut points = Vec::new();
     for &own in &victim.counts {
@@ -53,7 +53,7 @@ fn cell(model: &Model, sides: (&Side, &Side), levers: &[Lever]) -> Result<Interf
         for &others in &background.counts {
             let beside = with_threads(&background.stream, others);
             let mix = model.levered(&[stream.clone(), beside], 1, levers)?;
-            points.push(Point {
+            points.push(CellPoint {
                 threads: (own, others),
                 alone,
                 together: mix.streams[0],
@@ -71,7 +71,11 @@ fn with_threads(stream: &HostStream, threads: u32) -> HostStream {
     }
 }
 
-fn of_points(model: &Model, sides: (&Side, &Side), points: &[Point]) -> Result<InterferenceCell> {
+fn of_points(
+    model: &PathModel,
+    sides: (&Side, &Side),
+    points: &[CellPoint],
+) -> Result<InterferenceCell> {
     let greatest = points
         .iter()
         .max_by(|a, b| a.effect().total_cmp(&b.effect()));
@@ -102,7 +106,7 @@ fn of_points(model: &Model, sides: (&Side, &Side), points: &[Point]) -> Result<I
     })
 }
 
-fn sweep_point(point: &Point) -> SweepPoint {
+fn sweep_point(point: &CellPoint) -> SweepPoint {
     let ratio = Some(point.ratio());
     SweepPoint {
         victim_threads: point.threads.0,
@@ -117,7 +121,7 @@ fn sweep_point(point: &Point) -> SweepPoint {
 }
 
 /// The stream as documents have it.
-fn stream(model: &Model, stream: &HostStream) -> InterferenceStream {
+fn stream(model: &PathModel, stream: &HostStream) -> InterferenceStream {
     let ssd = model
         .machine
         .ssd
@@ -136,7 +140,7 @@ fn stream(model: &Model, stream: &HostStream) -> InterferenceStream {
 }
 
 /// Where the victim's requests wait that would not wait alone.
-fn place(point: &Point) -> String {
+fn place(point: &CellPoint) -> String {
     let (alone, together) = (point.alone.counters, point.together.counters);
     let more = |pick: fn(&WaitCounters) -> Option<f64>| {
         pick(&together).unwrap_or(0.0) - pick(&alone).unwrap_or(0.0)

@@ -24,7 +24,7 @@ use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use crate::sim::builtin_scenarios::{one_line, read_at_most};
 use anyhow::{Context, Result, anyhow, bail};
-use ask::Model;
+use ask::PathModel;
 use cli::{FormName, InterferenceArgs};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub fn interference(args: &InterferenceArgs) -> Result<Exit> {
         print(&text)?;
         return Ok(Exit::Done);
     }
-    let model = Model {
+    let model = PathModel {
         machine,
         form: args.form,
         seed: args.seed,
@@ -89,7 +89,7 @@ pub fn interference(args: &InterferenceArgs) -> Result<Exit> {
 
 fn show<T: Serialize>(
     args: &InterferenceArgs,
-    model: &Model,
+    model: &PathModel,
     what: &str,
     table: &T,
     text: fn(&T) -> String,
@@ -101,7 +101,7 @@ fn show<T: Serialize>(
     Ok(Exit::Done)
 }
 
-fn of_kind<'a, T: Serialize>(model: &'a Model, what: &str, table: T) -> ModelTable<'a, T> {
+fn of_kind<'a, T: Serialize>(model: &'a PathModel, what: &str, table: T) -> ModelTable<'a, T> {
     let kind = match what {
         "paper" => "weir-interference-paper",
         "sensitivity" => "weir-interference-sensitivity",
@@ -115,7 +115,7 @@ fn of_kind<'a, T: Serialize>(model: &'a Model, what: &str, table: T) -> ModelTab
     }
 }
 
-fn paper(args: &InterferenceArgs, model: &Model) -> Result<Exit> {
+fn paper(args: &InterferenceArgs, model: &PathModel) -> Result<Exit> {
     let rows = paper::rows(model)?;
     match args.json {
         true => print_json(&of_kind(model, "paper", &rows))?,
@@ -178,7 +178,7 @@ fn list(json: bool) -> Result<Exit> {
 }
 
 /// The cells that were asked for.
-fn matrix(args: &InterferenceArgs, model: &Model) -> Result<InterferenceDocument> {
+fn matrix(args: &InterferenceArgs, model: &PathModel) -> Result<InterferenceDocument> {
     let mut values = BTreeMap::new();
     let mut levers: Vec<Lever> = Vec::new();
     for words in &args.lever {
@@ -218,7 +218,7 @@ struct Summary<'a> {
     levers: &'a trade::Trade,
 }
 
-fn write(args: &InterferenceArgs, model: &Model, dir: &Path) -> Result<Exit> {
+fn write(args: &InterferenceArgs, model: &PathModel, dir: &Path) -> Result<Exit> {
     if args.form == FormName::Events {
         bail!(
             "--out is by the solver: its sensitivity table alone has hundreds of mixes; leave --form out"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paper's figures beside the model's, with one set of parameters.
 
-use super::ask::{MixAnswer, Model};
+use super::ask::{MixAnswer, PathModel};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use weir_hw::host_path::{HostStream, Lever, StreamOp};
@@ -70,14 +70,14 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 /// A victim beside a background, with the victim alone.
-pub struct Beside {
+pub struct VictimBeside {
     /// The victim without the background.
     pub alone: MixAnswer,
     /// Both.
     pub together: MixAnswer,
 }
 
-impl Beside {
+impl VictimBeside {
     /// Part of its bandwidth that the victim keeps.
     pub fn kept(&self) -> f64 {
         self.together.streams[0].bytes_per_sec() / self.alone.streams[0].bytes_per_sec()
@@ -116,22 +116,22 @@ impl Beside {
 /// # Errors
 /// The streams do not fit the machine.
 pub fn beside(
-    model: &Model,
+    model: &PathModel,
     victim: (&str, StreamOp, u32),
     background: (&str, StreamOp, u32),
     levers: &[Lever],
-) -> Result<Beside> {
+) -> Result<VictimBeside> {
     let stream =
         |(target, op, threads): (&str, StreamOp, u32)| HostStream::new(target, op, threads);
     let streams = [stream(victim), stream(background)];
-    Ok(Beside {
+    Ok(VictimBeside {
         alone: model.plain(&streams[..1])?,
         together: model.levered(&streams, 1, levers)?,
     })
 }
 
 /// What the background moves under levers, relative to without, beside the victim.
-fn background_kept(with: &Beside, without: &Beside) -> f64 {
+fn background_kept(with: &VictimBeside, without: &VictimBeside) -> f64 {
     with.together.streams[1].bytes_per_sec() / without.together.streams[1].bytes_per_sec()
 }
 
@@ -145,7 +145,7 @@ const SSD_SEQUENTIAL: (&str, StreamOp, u32) = ("ssd", StreamOp::Write, 1);
 ///
 /// # Errors
 /// The machine has not what the paper's had: mmem, cxl, an SSD, 32 cores.
-pub fn rows(model: &Model) -> Result<Vec<PaperRow>> {
+pub fn rows(model: &PathModel) -> Result<Vec<PaperRow>> {
     let has_all = ["mmem", "cxl", "ssd"]
         .iter()
         .all(|target| model.machine.targets().contains(target));
@@ -161,7 +161,7 @@ pub fn rows(model: &Model) -> Result<Vec<PaperRow>> {
     Ok(rows)
 }
 
-fn mechanism(model: &Model) -> Result<Vec<PaperRow>> {
+fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
     let base = beside(model, MMEM_LD, CXL_NTST, &[])?;
     let ssd = beside(model, SSD_RANDOM, CXL_NTST, &[])?;
     let alone = base.alone.streams[0].bytes_per_sec();
@@ -211,7 +211,7 @@ fn mechanism(model: &Model) -> Result<Vec<PaperRow>> {
 }
 
 /// At how many writers a load takes as long as GAPBS's slow-down.
-fn writers(model: &Model) -> Result<PaperRow> {
+fn writers(model: &PathModel) -> Result<PaperRow> {
     let most = model.machine.cores.count - 1;
     let mut found = None;
     for writers in 1..=most {
@@ -239,7 +239,7 @@ fn writers(model: &Model) -> Result<PaperRow> {
     .because("the slow-down of loads is linear in the writers; the paper does not say at how many GAPBS had it"))
 }
 
-fn levers(model: &Model) -> Result<Vec<PaperRow>> {
+fn levers(model: &PathModel) -> Result<Vec<PaperRow>> {
     let base = beside(model, MMEM_LD, CXL_NTST, &[])?;
     let quota = beside(model, MMEM_LD, CXL_NTST, &[Lever::Quota(1.0 / 16.0)])?;
     let half = Lever::named("mba-linear", 0.5, &model.machine)?;
@@ -268,10 +268,10 @@ fn levers(model: &Model) -> Result<Vec<PaperRow>> {
     ])
 }
 
-fn storage(model: &Model) -> Result<Vec<PaperRow>> {
+fn storage(model: &PathModel) -> Result<Vec<PaperRow>> {
     let random = beside(model, SSD_RANDOM, CXL_NTST, &[])?;
     let sequential = beside(model, SSD_SEQUENTIAL, CXL_NTST, &[])?;
-    let added = |mix: &Beside| {
+    let added = |mix: &VictimBeside| {
         let of = |one: &MixAnswer| one.streams[0].figures.cpu_ns_per_op.unwrap_or(f64::NAN);
         of(&mix.together) - of(&mix.alone)
     };
@@ -301,7 +301,7 @@ fn storage(model: &Model) -> Result<Vec<PaperRow>> {
     ])
 }
 
-fn signs(model: &Model) -> Result<Vec<PaperRow>> {
+fn signs(model: &PathModel) -> Result<Vec<PaperRow>> {
     let lost = |victim, background| -> Result<f64> {
         Ok((1.0 - beside(model, victim, background, &[])?.kept()) * 1e2)
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How the figures depend on each number of the machine file: a match that hangs on one of them is none.
 
-use super::ask::Model;
+use super::ask::PathModel;
 use super::paper::{SSD_RANDOM, THREADS, beside};
 use anyhow::Result;
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub struct Sensitivity {
     pub rows: Vec<SensitivityRow>,
 }
 
-type Figure = fn(&Model, u32, u32) -> Result<f64>;
+type Figure = fn(&PathModel, u32, u32) -> Result<f64>;
 
 const FIGURES: [(&str, &str, Option<[f64; 2]>, &str, Figure); 10] = [
     (
@@ -129,7 +129,7 @@ const FIGURES: [(&str, &str, Option<[f64; 2]>, &str, Figure); 10] = [
 ///
 /// # Errors
 /// The machine has not what the paper's had.
-pub fn sensitivity(model: &Model) -> Result<Sensitivity> {
+pub fn sensitivity(model: &PathModel) -> Result<Sensitivity> {
     // What the paper's figures need is checked in one place.
     super::paper::rows(model)?;
     let mut rows = Vec::with_capacity(FIGURES.len());
@@ -158,7 +158,7 @@ pub fn sensitivity(model: &Model) -> Result<Sensitivity> {
     })
 }
 
-fn varied(model: &Model, variation: Variation) -> (Model, u32) {
+fn varied(model: &PathModel, variation: Variation) -> (PathModel, u32) {
     let mut model = model.clone();
     let mut writers = THREADS;
     let machine = &mut model.machine;
@@ -208,62 +208,62 @@ fn lines(machine: &mut HostMachine, factor: f64) {
     }
 }
 
-fn mmem(model: &Model, victims: u32, writers: u32, levers: &[Lever]) -> Result<f64> {
+fn mmem(model: &PathModel, victims: u32, writers: u32, levers: &[Lever]) -> Result<f64> {
     let victim = ("mmem", StreamOp::Ld, victims);
     let mix = beside(model, victim, ("cxl", StreamOp::Ntst, writers), levers)?;
     Ok(mix.kept() * 1e2)
 }
 
-fn mmem_lost(model: &Model, victims: u32, writers: u32) -> Result<f64> {
+fn mmem_lost(model: &PathModel, victims: u32, writers: u32) -> Result<f64> {
     Ok(1e2 - mmem(model, victims, writers, &[])?)
 }
 
-fn l2(model: &Model, _victims: u32, writers: u32) -> Result<f64> {
+fn l2(model: &PathModel, _victims: u32, writers: u32) -> Result<f64> {
     Ok(beside(model, SSD_RANDOM, ("cxl", StreamOp::Ntst, writers), &[])?.l2_ratio())
 }
 
-fn residence(model: &Model, _victims: u32, writers: u32) -> Result<f64> {
+fn residence(model: &PathModel, _victims: u32, writers: u32) -> Result<f64> {
     let mix = beside(model, SSD_RANDOM, ("cxl", StreamOp::Ntst, writers), &[])?;
     Ok(mix.residence_ratio())
 }
 
-fn quota(model: &Model, victims: u32, writers: u32) -> Result<f64> {
+fn quota(model: &PathModel, victims: u32, writers: u32) -> Result<f64> {
     mmem(model, victims, writers, &[Lever::Quota(1.0 / 16.0)])
 }
 
-fn mba(model: &Model, victims: u32, writers: u32) -> Result<f64> {
+fn mba(model: &PathModel, victims: u32, writers: u32) -> Result<f64> {
     let half = Lever::named("mba-linear", 0.5, &model.machine)?;
     mmem(model, victims, writers, &[half])
 }
 
-fn frequency(model: &Model, victims: u32, writers: u32) -> Result<f64> {
+fn frequency(model: &PathModel, victims: u32, writers: u32) -> Result<f64> {
     let least = Lever::Frequency(model.machine.levers.least_ghz);
     mmem(model, victims, writers, &[least])
 }
 
-fn under_ld(model: &Model, victims: u32, others: u32) -> Result<f64> {
+fn under_ld(model: &PathModel, victims: u32, others: u32) -> Result<f64> {
     under(model, StreamOp::Ld, victims, others)
 }
 
-fn under_st(model: &Model, victims: u32, others: u32) -> Result<f64> {
+fn under_st(model: &PathModel, victims: u32, others: u32) -> Result<f64> {
     under(model, StreamOp::St, victims, others)
 }
 
-fn under(model: &Model, op: StreamOp, victims: u32, others: u32) -> Result<f64> {
+fn under(model: &PathModel, op: StreamOp, victims: u32, others: u32) -> Result<f64> {
     let victim = ("mmem", StreamOp::Ld, victims);
     let mix = beside(model, victim, ("cxl", op, others), &[])?;
     Ok((1.0 - mix.kept()) * 1e2)
 }
 
-fn sequential(model: &Model, _victims: u32, writers: u32) -> Result<f64> {
+fn sequential(model: &PathModel, _victims: u32, writers: u32) -> Result<f64> {
     ssd(model, StreamOp::Write, writers)
 }
 
-fn random(model: &Model, _victims: u32, writers: u32) -> Result<f64> {
+fn random(model: &PathModel, _victims: u32, writers: u32) -> Result<f64> {
     ssd(model, StreamOp::RandWrite, writers)
 }
 
-fn ssd(model: &Model, op: StreamOp, writers: u32) -> Result<f64> {
+fn ssd(model: &PathModel, op: StreamOp, writers: u32) -> Result<f64> {
     let mix = beside(model, ("ssd", op, 1), ("cxl", StreamOp::Ntst, writers), &[])?;
     Ok((1.0 - mix.kept()) * 1e2)
 }

@@ -3,8 +3,8 @@
 //! moves along the straight line between "background alone stops" and "no lever"; one that slows requests can
 //! leave the line at the knee, where the pool is no longer full.
 
-use super::ask::Model;
-use super::paper::{Beside, THREADS, beside};
+use super::ask::PathModel;
+use super::paper::{THREADS, VictimBeside, beside};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use weir_hw::host_path::{Lever, MbaLaw, StreamOp};
@@ -72,7 +72,7 @@ fn by_part(lever: impl Fn(f64) -> Vec<Lever>) -> Values {
     parts().map(|part| (part, lever(part))).collect()
 }
 
-fn curves(model: &Model, most_bytes_per_sec: f64) -> Vec<(&'static str, &'static str, Values)> {
+fn curves(model: &PathModel, most_bytes_per_sec: f64) -> Vec<(&'static str, &'static str, Values)> {
     let least = model.machine.levers.mba_least;
     let mba = |law| {
         let values = parts().filter(|part| *part >= least);
@@ -137,7 +137,7 @@ fn curves(model: &Model, most_bytes_per_sec: f64) -> Vec<(&'static str, &'static
     ]
 }
 
-fn mix(model: &Model, levers: &[Lever]) -> Result<Beside> {
+fn mix(model: &PathModel, levers: &[Lever]) -> Result<VictimBeside> {
     let victim = ("mmem", StreamOp::Ld, THREADS);
     beside(model, victim, ("cxl", StreamOp::Ntst, THREADS), levers)
 }
@@ -146,7 +146,7 @@ fn mix(model: &Model, levers: &[Lever]) -> Result<Beside> {
 ///
 /// # Errors
 /// The machine has no mmem or no cxl, or fewer than 32 cores.
-pub fn trade(model: &Model) -> Result<Trade> {
+pub fn trade(model: &PathModel) -> Result<Trade> {
     let base = mix(model, &[]).context("the curves are of mmem:ld:16+cxl:ntst:16")?;
     let background = base.together.streams[1].bytes_per_sec();
     let without = base.kept();
