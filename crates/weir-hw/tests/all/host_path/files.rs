@@ -28,89 +28,92 @@ fn built_in_machines_are_sound_and_have_their_names() {
     }
 }
 
+/// What is replaced in the file, by what, and what the error says.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "count = 32",
+        "count = 0",
+        "my.toml: cores.count is 0: 1 to 256",
+    ),
+    ("ghz = 2.0", "ghz = nan", "cores.ghz is NaN: 0.1 to 10"),
+    (
+        "lines = 19",
+        "lines = 1000000",
+        "cores.load.lines is 1000000: 1 to 1024",
+    ),
+    (
+        "count = 523",
+        "count = 100000",
+        "trackers.count is 100000: 1 to 65536",
+    ),
+    (
+        "target = \"cxl\"",
+        "target = \"hbm\"",
+        "memory[1].target is hbm: mmem or cxl",
+    ),
+    (
+        "target = \"cxl\"",
+        "target = \"mmem\"",
+        "another memory has this target",
+    ),
+    (
+        "profile = \"agilex-i\"",
+        "profile = \"x\"",
+        "no profile is called `x`",
+    ),
+    (
+        "profile = \"agilex-i\"",
+        "",
+        "read_bytes_per_sec is missing",
+    ),
+    (
+        "write_bytes_per_sec = 13.2e9",
+        "write_bytes_per_sec = 0.0",
+        "memory[1].write_bytes_per_sec",
+    ),
+    (
+        "cached_write_part = 0.5",
+        "cached_write_part = 1.5",
+        "iio.cached_write_part is 1.5: 0 to 1",
+    ),
+    (
+        "block_bytes = 4096",
+        "block_bytes = 100",
+        "ssd.block_bytes is 100: 512 to",
+    ),
+    (
+        "depth = 16",
+        "depth = 100000",
+        "ssd.depth is 100000: 1 to 256",
+    ),
+    (
+        "mba_law = \"linear\"",
+        "mba_law = \"square\"",
+        "levers.mba_law is square: linear, steps or floor",
+    ),
+    (
+        "least_ghz = 0.8",
+        "least_ghz = 3.0",
+        "levers.least_ghz is 3: at most cores.ghz",
+    ),
+    ("path_ns = 10.0", "path_ns = 200.0", "memory[0].idle_ns"),
+    (
+        "[cores.load]",
+        "[cores.load]\nis_fenced = true",
+        "cores.load.is_fenced is true",
+    ),
+    (
+        "[trackers]",
+        "[trackers]\nslices = 999",
+        "trackers.slices is 999: at most trackers.count",
+    ),
+    ("[iio]", "[iio]\ncolour = 1", "unknown field `colour`"),
+    ("[iio]", "[pairs]", "unknown field `pairs`"),
+];
+
 #[test]
 fn each_wrong_figure_is_named_with_its_range() {
-    for (from, to, said) in [
-        (
-            "count = 32",
-            "count = 0",
-            "my.toml: cores.count is 0: 1 to 256",
-        ),
-        ("ghz = 2.0", "ghz = nan", "cores.ghz is NaN: 0.1 to 10"),
-        (
-            "lines = 19",
-            "lines = 1000000",
-            "cores.load.lines is 1000000: 1 to 1024",
-        ),
-        (
-            "count = 523",
-            "count = 100000",
-            "trackers.count is 100000: 1 to 65536",
-        ),
-        (
-            "target = \"cxl\"",
-            "target = \"hbm\"",
-            "memory[1].target is hbm: mmem or cxl",
-        ),
-        (
-            "target = \"cxl\"",
-            "target = \"mmem\"",
-            "another memory has this target",
-        ),
-        (
-            "profile = \"agilex-i\"",
-            "profile = \"x\"",
-            "no profile is called `x`",
-        ),
-        (
-            "profile = \"agilex-i\"",
-            "",
-            "read_bytes_per_sec is missing",
-        ),
-        (
-            "write_bytes_per_sec = 13.2e9",
-            "write_bytes_per_sec = 0.0",
-            "memory[1].write_bytes_per_sec",
-        ),
-        (
-            "cached_write_part = 0.5",
-            "cached_write_part = 1.5",
-            "iio.cached_write_part is 1.5: 0 to 1",
-        ),
-        (
-            "block_bytes = 4096",
-            "block_bytes = 100",
-            "ssd.block_bytes is 100: 512 to",
-        ),
-        (
-            "depth = 16",
-            "depth = 100000",
-            "ssd.depth is 100000: 1 to 256",
-        ),
-        (
-            "mba_law = \"linear\"",
-            "mba_law = \"square\"",
-            "levers.mba_law is square: linear, steps or floor",
-        ),
-        (
-            "least_ghz = 0.8",
-            "least_ghz = 3.0",
-            "levers.least_ghz is 3: at most cores.ghz",
-        ),
-        ("path_ns = 10.0", "path_ns = 200.0", "memory[0].idle_ns"),
-        (
-            "[cores.load]",
-            "[cores.load]\nis_fenced = true",
-            "cores.load.is_fenced is true",
-        ),
-        (
-            "[trackers]",
-            "[trackers]\nslices = 999",
-            "trackers.slices is 999: at most trackers.count",
-        ),
-        ("[iio]", "[iio]\ncolour = 1", "unknown field `colour`"),
-        ("[iio]", "[pairs]", "unknown field `pairs`"),
-    ] {
+    for (from, to, said) in WRONG {
         let changed = text().replacen(from, to, 1);
         assert_ne!(changed, text(), "{from} is not in the file");
         let error = refused(&changed);

@@ -289,7 +289,13 @@ fn matrix_table(document: &InterferenceDocument) -> Part {
     };
     let row = |cell: &weir_report::interference::document::InterferenceCell| {
         let lost = 1.0 - cell.ratio.unwrap_or(1.0);
-        let shade = (lost.clamp(0.0, 1.0) * 4.0).round() as u8;
+        let shade = match lost {
+            0.8.. => 4,
+            0.4.. => 3,
+            0.1.. => 2,
+            0.05.. => 1,
+            _ => 0,
+        };
         vec![
             words(name(&cell.victim)),
             words(name(&cell.background)),

@@ -64,7 +64,16 @@ pub struct Sensitivity {
 
 type Figure = fn(&PathModel, u32, u32) -> Result<f64>;
 
-const FIGURES: [(&str, &str, Option<[f64; 2]>, &str, Figure); 10] = [
+/// Name, as the paper has it, bounds, unit, and what computes it.
+type FigureRow = (
+    &'static str,
+    &'static str,
+    Option<[f64; 2]>,
+    &'static str,
+    Figure,
+);
+
+const FIGURES: [FigureRow; 10] = [
     (
         "MMEM ld lost under ntst",
         "93.2",
@@ -165,8 +174,8 @@ fn varied(model: &PathModel, variation: Variation) -> (PathModel, u32) {
     match variation {
         Variation::Base => {}
         Variation::Trackers(factor) => {
-            let count = f64::from(machine.trackers.count) * factor;
-            machine.trackers.count = (count.round() as u32).max(machine.trackers.slices);
+            let count = scaled(machine.trackers.count, factor);
+            machine.trackers.count = count.max(machine.trackers.slices);
         }
         Variation::Lines(factor) => lines(machine, factor),
         Variation::DramIdle(residence_ns) => {
@@ -191,8 +200,13 @@ fn varied(model: &PathModel, variation: Variation) -> (PathModel, u32) {
     (model, writers)
 }
 
+/// A count times a factor near 1, at least 1.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn scaled(count: u32, factor: f64) -> u32 {
+    ((f64::from(count) * factor).round() as u32).max(1)
+}
+
 fn lines(machine: &mut HostMachine, factor: f64) {
-    let scaled = |lines: u32| ((f64::from(lines) * factor).round() as u32).max(1);
     let cores = &mut machine.cores;
     for kind in [
         &mut cores.load,
@@ -201,10 +215,10 @@ fn lines(machine: &mut HostMachine, factor: f64) {
         &mut cores.nt,
         &mut cores.movdir64b,
     ] {
-        kind.lines = scaled(kind.lines);
+        kind.lines = scaled(kind.lines, factor);
     }
     if let Some(ssd) = &mut machine.ssd {
-        ssd.copy_lines = scaled(ssd.copy_lines);
+        ssd.copy_lines = scaled(ssd.copy_lines, factor);
     }
 }
 
