@@ -13,6 +13,7 @@
 //! A device in steady state, calibrated against measurements, is [`memory_device::LoadedDevice`]
 //! (its figures: [`memory_device::Profile`]). [`access_counters`] are the registers that a host reads.
 //! [`server`] is a whole machine, line by line, with its performance counters and the truth behind them.
+//! [`host_path`] is what streams of memory and storage traffic do to each other on the way to memory.
 //!
 //! The testbed's device model drives these from many vCPU threads at once, so the shared ones (calendar,
 //! cache) are lock-free and take calls with times out of order; the simulator drives the same code
@@ -20,6 +21,7 @@
 
 pub mod access_counters;
 pub mod cache;
+pub mod host_path;
 
 pub mod memory_device;
 pub mod server;

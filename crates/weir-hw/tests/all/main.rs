@@ -19,5 +19,6 @@ mod access_counters;
 mod calibration;
 mod closed_network;
 mod event_sim;
+mod host_path;
 mod profile;
 mod server;

@@ -8,6 +8,8 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
+//! [`interference`] asks another model: what streams of traffic do to each other.
+//!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
 //! and no file is written but where `--out` and `--record` say.
 
@@ -16,6 +18,7 @@ mod bounds;
 pub mod builtin_scenarios;
 pub mod cli;
 pub mod controllers;
+mod interference;
 mod record;
 pub mod results;
 pub mod table;
@@ -39,6 +42,9 @@ use weir_report::results::Results;
 /// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot
 /// be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
+    if let Some(cli::SimCommand::Interference(args)) = &args.command {
+        return interference::interference(args);
+    }
     let Some(name) = &args.scenario else {
         return list(args.json);
     };

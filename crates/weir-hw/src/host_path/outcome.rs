@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What either form answers, in steady state.
+
+/// What a flow gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowOutcome {
+    /// Lines per nanosecond: how often its first leg is done.
+    pub lines_per_ns: f64,
+    /// Mean wait of its first leg for a tracker, nanoseconds.
+    pub wait_ns: f64,
+    /// How long its first leg has a tracker, nanoseconds.
+    pub residence_ns: f64,
+}
+
+/// What a pool is filled with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PoolOutcome {
+    /// Mean wait of all that it admits, nanoseconds.
+    pub wait_ns: f64,
+    /// Entries in use.
+    pub occupancy: f64,
+    /// Lines that it admits per nanosecond.
+    pub lines_per_ns: f64,
+}
+
+/// How a memory is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryOutcome {
+    /// From admission to data, nanoseconds; with the wait for the memory's server.
+    pub residence_ns: f64,
+    /// Part of the time that it works, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// The whole answer, in the order of the network's lists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathOutcome {
+    /// The flows.
+    pub flows: Vec<FlowOutcome>,
+    /// The pools.
+    pub pools: Vec<PoolOutcome>,
+    /// The memories.
+    pub memories: Vec<MemoryOutcome>,
+}
+
+impl PathOutcome {
+    /// Mean residence of all lines that have a tracker: occupancy ÷ inserts, as
+    /// `unc_cha_tor_occupancy.ia_miss` and `unc_cha_tor_inserts.ia_miss` would give it.
+    #[must_use]
+    pub fn mean_residence_ns(&self) -> f64 {
+        let occupancy: f64 = self.pools.iter().map(|pool| pool.occupancy).sum();
+        let rate: f64 = self.pools.iter().map(|pool| pool.lines_per_ns).sum();
+        if rate > 0.0 { occupancy / rate } else { 0.0 }
+    }
+}
