@@ -18,7 +18,7 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// What streams of memory and storage traffic do to each other, alone and together
-    Interference(Box<InterferenceArgs>),
+    Interference(Box<BenchInterferenceArgs>),
     /// Two results of interference: cells that differ, classes that changed, machines' differences
     Compare(CompareArgs),
 }
@@ -48,7 +48,7 @@ impl IoPath {
 /// `weir bench interference`.
 #[derive(Debug, Args)]
 #[command(after_help = INTERFERENCE_HELP)]
-pub struct InterferenceArgs {
+pub struct BenchInterferenceArgs {
     /// End within five minutes: one number of threads, and as many repetitions as there is time for
     #[arg(long)]
     pub quick: bool,

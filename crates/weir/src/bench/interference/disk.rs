@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which file or device plays the SSD.
 
-use super::super::cli::InterferenceArgs;
+use super::super::cli::BenchInterferenceArgs;
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -27,7 +27,7 @@ pub enum DiskChoice {
 ///
 /// # Errors
 /// What was named cannot be used.
-pub fn choose(args: &InterferenceArgs, roots: &Roots) -> Result<Result<DiskChoice, String>> {
+pub fn choose(args: &BenchInterferenceArgs, roots: &Roots) -> Result<Result<DiskChoice, String>> {
     let Some(path) = &args.ssd else {
         return Ok(usual(roots, args.ssd_size.0));
     };

@@ -21,7 +21,7 @@ mod result;
 mod site;
 
 use super::calibrate::{check_no_limits, watch};
-use super::cli::InterferenceArgs;
+use super::cli::BenchInterferenceArgs;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
@@ -51,7 +51,7 @@ const WATCH: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Nothing can be measured here, an argument names what is not there, or a file cannot be written.
-pub fn interference(args: &InterferenceArgs, roots: &Roots) -> Result<Exit> {
+pub fn interference(args: &BenchInterferenceArgs, roots: &Roots) -> Result<Exit> {
     check_no_limits(&roots.run)?;
     let begun = SystemTime::now();
     let figure = args
@@ -105,7 +105,7 @@ struct RunBegin {
 
 /// Measures all pairs and shows the result.
 fn measured(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     roots: &Roots,
     begin: RunBegin,
     progress: &BenchProgress,
@@ -175,7 +175,7 @@ fn measured(
 }
 
 fn shown(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     document: &InterferenceDocument,
     checks: &[cross_check::ToolCheck],
 ) -> Result<()> {
@@ -197,7 +197,7 @@ fn shown(
 
 /// What is to be measured. What this machine cannot do goes to `missing`.
 fn pairs(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     site: &BenchSite,
     disk: &Result<DiskChoice, String>,
     missing: &mut BTreeMap<String, String>,
@@ -243,7 +243,7 @@ fn pairs(
 
 /// What stands in the way of a stream, by its name.
 fn lack(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     stream: &PlannedStream,
     targets: &[StreamTarget],
     disk: &Result<DiskChoice, String>,
@@ -272,7 +272,7 @@ fn lack(
 
 /// Programs as streams: beside each other, or beside each operation on the slowest memory that is there.
 fn with_programs(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     targets: &[StreamTarget],
     victim: Option<&String>,
     background: Option<&String>,
@@ -298,7 +298,7 @@ fn with_programs(
 
 /// Facts of the machine. Refuses where others load it.
 fn guard(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     roots: &Roots,
     site: &BenchSite,
     is_stopped: &dyn Fn() -> bool,
@@ -336,7 +336,7 @@ fn announce(progress: &BenchProgress, site: &BenchSite, pairs: &[PairPlan], plan
 
 /// The SSD, where a pair needs it.
 fn open_disk(
-    args: &InterferenceArgs,
+    args: &BenchInterferenceArgs,
     pairs: &[PairPlan],
     choice: Result<DiskChoice, String>,
     progress: &BenchProgress,

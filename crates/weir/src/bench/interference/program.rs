@@ -2,7 +2,7 @@
 //! Commands of the user as streams: bound and pinned as weir's own threads, in a cgroup of their own where
 //! one can be made, and ended with all that they started.
 
-use super::super::cli::InterferenceArgs;
+use super::super::cli::BenchInterferenceArgs;
 use super::progress::BenchProgress;
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
@@ -300,7 +300,11 @@ pub struct ProgramGroups {
 
 impl ProgramGroups {
     /// Makes those that are needed. Where none can be made, progress says so.
-    pub fn make(args: &InterferenceArgs, roots: &Roots, progress: &BenchProgress) -> ProgramGroups {
+    pub fn make(
+        args: &BenchInterferenceArgs,
+        roots: &Roots,
+        progress: &BenchProgress,
+    ) -> ProgramGroups {
         let mut groups = ProgramGroups {
             made: [None, None],
             why: None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The document, and where it is written.
 
-use super::super::cli::InterferenceArgs;
+use super::super::cli::BenchInterferenceArgs;
 use super::cells::{HALF_WIDTH_RATIO, PairSamples, cells};
 use super::cross_check::ToolCheck;
 use super::disk;
@@ -22,7 +22,7 @@ use weir_report::results::Caveat;
 /// What a document is made of.
 pub struct Parts<'a> {
     /// The arguments.
-    pub args: &'a InterferenceArgs,
+    pub args: &'a BenchInterferenceArgs,
     /// The machine's files.
     pub roots: &'a Roots,
     /// The place.

@@ -2,7 +2,7 @@
 //! Where it is measured: which node plays which target, on which CPUs, in how much memory.
 
 use super::super::calibrate::placement::nearest_with_cpus;
-use super::super::cli::InterferenceArgs;
+use super::super::cli::BenchInterferenceArgs;
 use super::names::{NodeRole, StreamTarget};
 use super::plan::CpuShare;
 use anyhow::{Context, Result, bail, ensure};
@@ -47,7 +47,7 @@ impl BenchSite {
     ///
     /// # Errors
     /// There is no such node, too little memory or too few CPUs.
-    pub fn choose(args: &InterferenceArgs, roots: &Roots) -> Result<BenchSite> {
+    pub fn choose(args: &BenchInterferenceArgs, roots: &Roots) -> Result<BenchSite> {
         let nodes = Nodes::read(roots).context("cannot read the nodes of this machine")?;
         let said = said_nodes(&args.node, &nodes)?;
         let cxl = match said.get(&StreamTarget::Cxl) {
@@ -125,7 +125,7 @@ impl BenchSite {
 }
 
 /// Room for what is read and written: a small part of its node.
-fn check_io(args: &InterferenceArgs, nodes: &Nodes, site: &BenchSite) -> Result<()> {
+fn check_io(args: &BenchInterferenceArgs, nodes: &Nodes, site: &BenchSite) -> Result<()> {
     let block = args.block.0;
     ensure!(
         block > 0 && block.is_multiple_of(BLOCK_UNIT_BYTES) && block <= BLOCK_BYTES_MAX,
