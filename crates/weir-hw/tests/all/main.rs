@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The models of hardware against measurements and against each other: one program, a module for each
 //! question.
+#![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
 // The modules of the calibration example, tested here.
 #[path = "../../examples/calibrate/fit.rs"]
