@@ -7,6 +7,7 @@
 use crate::host_path::compile::{HostStream, MixError, compile};
 use crate::host_path::machine::HostMachine;
 use crate::host_path::solver::solve;
+use crate::server::machine::ranges::short;
 
 /// How a core's bandwidth answers to a value of MBA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub enum LeverError {
         names: String,
     },
     /// A value is out of range.
-    #[error("lever {name} is {value}: {allowed}")]
+    #[error("lever {name} is {}: {allowed}", short(*.value))]
     Value {
         /// The lever.
         name: &'static str,
@@ -151,7 +152,7 @@ impl Lever {
             false => Err(LeverError::Value {
                 name,
                 value,
-                allowed: format!("{low} to {high} is allowed"),
+                allowed: format!("{} to {} is allowed", short(low), short(high)),
             }),
         };
         let levers = &machine.levers;

@@ -49,7 +49,13 @@ impl PathOutcome {
     #[must_use]
     pub fn mean_residence_ns(&self) -> f64 {
         let occupancy: f64 = self.pools.iter().map(|pool| pool.occupancy).sum();
-        let rate: f64 = self.pools.iter().map(|pool| pool.lines_per_ns).sum();
+        let rate = self.inserts_per_ns();
         if rate > 0.0 { occupancy / rate } else { 0.0 }
+    }
+
+    /// Lines that all pools admit per nanosecond.
+    #[must_use]
+    pub fn inserts_per_ns(&self) -> f64 {
+        self.pools.iter().map(|pool| pool.lines_per_ns).sum()
     }
 }

@@ -6,6 +6,7 @@ use crate::host_path::levers::MbaLaw;
 use crate::host_path::machine::{HostMachine, KindFigures, MemoryFigures};
 use crate::host_path::ssd::SsdFigures;
 use crate::server::DescriptionError;
+use crate::server::machine::ranges::Ranges;
 
 /// Targets that a memory can be.
 const TARGETS: [&str; 2] = ["mmem", "cxl"];
@@ -14,51 +15,24 @@ const LINES_MAX: u32 = 65_536;
 /// Longest text of a file that is kept.
 const WORDS_MAX: usize = 2000;
 
-/// Ranges of one file.
-struct FileRanges<'a> {
-    origin: &'a str,
+fn byte_rate(ranges: &Ranges, key: &str, value: f64) -> Result<(), DescriptionError> {
+    ranges.figure(key, value, 1e6, 1e13)
 }
 
-impl FileRanges<'_> {
-    fn wrong(&self, key: &str, value: impl ToString, allowed: &str) -> DescriptionError {
-        DescriptionError::Value {
-            origin: self.origin.to_owned(),
-            key: key.to_owned(),
-            value: value.to_string(),
-            allowed: allowed.to_owned(),
-        }
-    }
-
-    fn figure(&self, key: &str, value: f64, low: f64, high: f64) -> Result<(), DescriptionError> {
-        match (low..=high).contains(&value) {
-            true => Ok(()),
-            false => Err(self.wrong(key, value, &format!("{low} to {high} is allowed"))),
-        }
-    }
-
-    fn count(&self, key: &str, value: u32, high: u32) -> Result<(), DescriptionError> {
-        self.figure(key, f64::from(value), 1.0, f64::from(high))
-    }
-
-    fn rate(&self, key: &str, value: f64) -> Result<(), DescriptionError> {
-        self.figure(key, value, 1e6, 1e13)
-    }
-
-    fn kind(&self, key: &str, kind: &KindFigures) -> Result<(), DescriptionError> {
-        self.count(&format!("cores.{key}.lines"), kind.lines, 1024)?;
-        self.figure(&format!("cores.{key}.own_ns"), kind.own_ns, 0.0, 1e6)?;
-        let is_posted = matches!(key, "nt" | "movdir64b");
-        if kind.is_fenced && !is_posted {
-            let allowed =
-                "only nt and movdir64b can be fenced: the others are not posted by the core";
-            return Err(self.wrong(&format!("cores.{key}.is_fenced"), true, allowed));
-        }
-        Ok(())
-    }
+fn kind_figures(ranges: &Ranges, key: &str, kind: &KindFigures) -> Result<(), DescriptionError> {
+    ranges.count(&format!("cores.{key}.lines"), kind.lines, 1, 1024)?;
+    ranges.figure(&format!("cores.{key}.own_ns"), kind.own_ns, 0.0, 1e6)?;
+    let can_be_fenced = matches!(key, "nt" | "movdir64b");
+    ranges.holds(
+        can_be_fenced || !kind.is_fenced,
+        &format!("cores.{key}.is_fenced"),
+        true,
+        "only nt and movdir64b can be fenced: the others are not posted by the core",
+    )
 }
 
 pub(super) fn check(machine: &HostMachine, origin: &str) -> Result<(), DescriptionError> {
-    let ranges = FileRanges { origin };
+    let ranges = &Ranges { origin };
     let words = machine.provenance.iter().map(String::len).sum::<usize>();
     if machine.name.is_empty() || machine.name.len() > 64 || machine.title.len() > 200 {
         let allowed = "a name of 1 to 64 bytes and a title of at most 200 are allowed";
@@ -67,34 +41,34 @@ pub(super) fn check(machine: &HostMachine, origin: &str) -> Result<(), Descripti
     if words > WORDS_MAX * 4 {
         return Err(ranges.wrong("provenance", words, "at most 8000 bytes are allowed"));
     }
-    cores(&ranges, machine)?;
+    cores(ranges, machine)?;
     let trackers = &machine.trackers;
-    ranges.count("trackers.count", trackers.count, LINES_MAX)?;
-    ranges.count("trackers.slices", trackers.slices, 1024)?;
+    ranges.count("trackers.count", trackers.count, 1, LINES_MAX)?;
+    ranges.count("trackers.slices", trackers.slices, 1, 1024)?;
     if let Some(count) = trackers.slow_count {
-        ranges.count("trackers.slow_count", count, LINES_MAX)?;
+        ranges.count("trackers.slow_count", count, 1, LINES_MAX)?;
     }
     if trackers.slices > trackers.count {
         let allowed = "at most trackers.count, so that each slice has an entry";
         return Err(ranges.wrong("trackers.slices", trackers.slices, allowed));
     }
     ranges.figure("trackers.lookup_ns", trackers.lookup_ns, 0.1, 1e4)?;
-    memories(&ranges, machine)?;
+    memories(ranges, machine)?;
     let iio = &machine.iio;
-    ranges.count("iio.write_credits", iio.write_credits, LINES_MAX)?;
-    ranges.count("iio.read_credits", iio.read_credits, LINES_MAX)?;
+    ranges.count("iio.write_credits", iio.write_credits, 1, LINES_MAX)?;
+    ranges.count("iio.read_credits", iio.read_credits, 1, LINES_MAX)?;
     ranges.figure("iio.idle_ns", iio.idle_ns, 1.0, 1e6)?;
-    ranges.rate("iio.link_bytes_per_sec", iio.link_bytes_per_sec)?;
+    byte_rate(ranges, "iio.link_bytes_per_sec", iio.link_bytes_per_sec)?;
     ranges.figure("iio.cached_write_part", iio.cached_write_part, 0.0, 1.0)?;
     if let Some(ssd) = &machine.ssd {
-        storage(&ranges, ssd)?;
+        storage(ranges, ssd)?;
     }
-    levers(&ranges, machine)
+    levers(ranges, machine)
 }
 
-fn cores(ranges: &FileRanges, machine: &HostMachine) -> Result<(), DescriptionError> {
+fn cores(ranges: &Ranges, machine: &HostMachine) -> Result<(), DescriptionError> {
     let cores = &machine.cores;
-    ranges.count("cores.count", cores.count, 256)?;
+    ranges.count("cores.count", cores.count, 1, 256)?;
     ranges.figure("cores.ghz", cores.ghz, 0.1, 10.0)?;
     ranges.figure("cores.path_ns", cores.path_ns, 0.1, 1e4)?;
     for (key, kind) in [
@@ -104,12 +78,12 @@ fn cores(ranges: &FileRanges, machine: &HostMachine) -> Result<(), DescriptionEr
         ("nt", &cores.nt),
         ("movdir64b", &cores.movdir64b),
     ] {
-        ranges.kind(key, kind)?;
+        kind_figures(ranges, key, kind)?;
     }
     Ok(())
 }
 
-fn memories(ranges: &FileRanges, machine: &HostMachine) -> Result<(), DescriptionError> {
+fn memories(ranges: &Ranges, machine: &HostMachine) -> Result<(), DescriptionError> {
     let all = &machine.memory;
     if all.is_empty() || all.len() > TARGETS.len() {
         let allowed = "one [[memory]] for each of mmem and cxl is allowed, at least one is needed";
@@ -137,11 +111,11 @@ fn memories(ranges: &FileRanges, machine: &HostMachine) -> Result<(), Descriptio
 }
 
 fn one_memory(
-    ranges: &FileRanges,
+    ranges: &Ranges,
     key: &impl Fn(&str) -> String,
     memory: &MemoryFigures,
 ) -> Result<(), DescriptionError> {
-    ranges.count(&key("count"), memory.count, 64)?;
+    ranges.count(&key("count"), memory.count, 1, 64)?;
     if let Some(idle_ns) = memory.idle_ns {
         ranges.figure(&key("idle_ns"), idle_ns, 1.0, 1e5)?;
     }
@@ -150,28 +124,28 @@ fn one_memory(
         ("write_bytes_per_sec", memory.write_bytes_per_sec),
     ] {
         if let Some(rate) = rate {
-            ranges.rate(&key(name), rate)?;
+            byte_rate(ranges, &key(name), rate)?;
         }
     }
     Ok(())
 }
 
-fn storage(ranges: &FileRanges, ssd: &SsdFigures) -> Result<(), DescriptionError> {
+fn storage(ranges: &Ranges, ssd: &SsdFigures) -> Result<(), DescriptionError> {
     let block = ssd.block_bytes;
     if !(512..=1 << 20).contains(&block) || !block.is_multiple_of(64) {
         let allowed = "512 to 1048576 is allowed, in steps of 64";
         return Err(ranges.wrong("ssd.block_bytes", block, allowed));
     }
-    ranges.count("ssd.depth", ssd.depth, 256)?;
-    ranges.count("ssd.copy_lines", ssd.copy_lines, 1024)?;
+    ranges.count("ssd.depth", ssd.depth, 1, 256)?;
+    ranges.count("ssd.copy_lines", ssd.copy_lines, 1, 1024)?;
     for (key, value) in [
         ("ssd.random_read_iops", ssd.random_read_iops),
         ("ssd.random_write_iops", ssd.random_write_iops),
     ] {
         ranges.figure(key, value, 1.0, 1e9)?;
     }
-    ranges.rate("ssd.read_bytes_per_sec", ssd.read_bytes_per_sec)?;
-    ranges.rate("ssd.write_bytes_per_sec", ssd.write_bytes_per_sec)?;
+    byte_rate(ranges, "ssd.read_bytes_per_sec", ssd.read_bytes_per_sec)?;
+    byte_rate(ranges, "ssd.write_bytes_per_sec", ssd.write_bytes_per_sec)?;
     for (key, value) in [
         ("ssd.read_latency_ns", ssd.read_latency_ns),
         ("ssd.write_latency_ns", ssd.write_latency_ns),
@@ -182,7 +156,7 @@ fn storage(ranges: &FileRanges, ssd: &SsdFigures) -> Result<(), DescriptionError
     Ok(())
 }
 
-fn levers(ranges: &FileRanges, machine: &HostMachine) -> Result<(), DescriptionError> {
+fn levers(ranges: &Ranges, machine: &HostMachine) -> Result<(), DescriptionError> {
     let levers = &machine.levers;
     if MbaLaw::named(&levers.mba_law).is_none() {
         let allowed = "linear, steps or floor is allowed";

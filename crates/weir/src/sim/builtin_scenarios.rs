@@ -4,6 +4,7 @@
 
 use crate::output::text::{harmless, perhaps};
 use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
 use std::path::Path;
 use weir_sim::Scenario;
 
@@ -89,14 +90,22 @@ pub fn load(name: &str) -> Result<Loaded> {
 /// The text of a file of at most so many bytes.
 ///
 /// # Errors
-/// It cannot be read, or is larger.
+/// It cannot be read, is larger, or is empty.
 pub fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
     use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
     let mut text = String::new();
-    let file = std::fs::File::open(path)?;
+    // A pipe without a writer is empty, and nothing waits for one. A pipe with a writer is read to its end.
+    let nonblock = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(nonblock).open(path)?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     file.take(bytes + 1).read_to_string(&mut text)?;
     if text.len() as u64 > bytes {
-        bail!("it is larger than {bytes} bytes: that is no scenario");
+        bail!("it is larger than {bytes} bytes: give a smaller TOML file");
+    }
+    if text.is_empty() {
+        bail!("it is empty: give a TOML file");
     }
     Ok(text)
 }
@@ -136,6 +145,21 @@ mod tests {
         files.sort();
         files.push("live-fio-stress".into());
         assert_eq!(files, names());
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_is_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
+        let said = read_at_most(&fifo, 100).unwrap_err().to_string();
+        assert!(said.contains("it is empty"), "{said}");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x".repeat(100)).unwrap();
+        assert_eq!(read_at_most(&file, 100).unwrap().len(), 100);
+        let said = read_at_most(&file, 99).unwrap_err().to_string();
+        assert!(said.contains("larger than 99 bytes"), "{said}");
     }
 
     #[test]

@@ -3,50 +3,9 @@
 
 use crate::memory_device::Profile;
 use crate::server::machine::error::DescriptionError;
+use crate::server::machine::ranges::Ranges;
 use crate::server::machine::workload::{AccessMix, MemoryArea, Phase, Workload, Workloads};
 use crate::server::machine::{CxlFigures, Machine};
-
-/// Ranges of one description.
-struct Ranges<'a> {
-    origin: &'a str,
-}
-
-impl Ranges<'_> {
-    fn wrong(&self, key: &str, value: impl ToString, allowed: &str) -> DescriptionError {
-        DescriptionError::Value {
-            origin: self.origin.to_owned(),
-            key: key.to_owned(),
-            value: value.to_string(),
-            allowed: allowed.to_owned(),
-        }
-    }
-
-    fn figure(&self, key: &str, value: f64, low: f64, high: f64) -> Result<(), DescriptionError> {
-        if (low..=high).contains(&value) {
-            Ok(())
-        } else {
-            Err(self.wrong(key, value, &format!("{low} to {high} is allowed")))
-        }
-    }
-
-    fn count(&self, key: &str, value: u32, low: u32, high: u32) -> Result<(), DescriptionError> {
-        self.figure(key, f64::from(value), f64::from(low), f64::from(high))
-    }
-
-    fn holds(
-        &self,
-        is_so: bool,
-        key: &str,
-        value: impl ToString,
-        allowed: &str,
-    ) -> Result<(), DescriptionError> {
-        if is_so {
-            Ok(())
-        } else {
-            Err(self.wrong(key, value, allowed))
-        }
-    }
-}
 
 pub(super) fn machine(machine: &Machine, origin: &str) -> Result<(), DescriptionError> {
     let ranges = Ranges { origin };

@@ -5,6 +5,7 @@
 
 mod check;
 mod error;
+pub(crate) mod ranges;
 pub(crate) mod timings;
 pub mod workload;
 

@@ -36,6 +36,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "my.toml: cores.count is 0: 1 to 256",
     ),
     ("ghz = 2.0", "ghz = nan", "cores.ghz is NaN: 0.1 to 10"),
+    ("ghz = 2.0", "ghz = 1e308", "cores.ghz is 1e308: 0.1 to 10"),
     (
         "lines = 19",
         "lines = 1000000",

@@ -101,6 +101,51 @@ fn the_greatest_value_of_mba_changes_nothing() {
     assert_eq!(kept(&[Lever::Mba(1.0, None)]), kept(&[]));
 }
 
+/// The streams of the first phase of two on slow memory, the second the background.
+fn on_slow(lever: Lever, machine: &HostMachine) -> Vec<HostStream> {
+    let streams = [
+        HostStream::new("cxl", StreamOp::Ld, 8),
+        HostStream::new("cxl", StreamOp::St, 8),
+    ];
+    let mut phases = Lever::apply(&[lever], machine, &streams, 1).unwrap();
+    phases.swap_remove(0).streams
+}
+
+fn bytes_per_sec(stream: &HostStream) -> f64 {
+    let lines = stream.most_lines_per_sec.unwrap();
+    lines * 64.0 * stream.op.lines_moved()
+}
+
+#[test]
+fn mba_without_a_law_has_the_machines() {
+    let mut machine = machine();
+    machine.levers.mba_law = "floor".into();
+    let own = on_slow(Lever::Mba(0.1, None), &machine);
+    assert_eq!(own, on_slow(Lever::Mba(0.1, Some(MbaLaw::Floor)), &machine));
+    assert_ne!(
+        own,
+        on_slow(Lever::Mba(0.1, Some(MbaLaw::Linear)), &machine)
+    );
+    assert_eq!(own[0].most_lines_per_sec, None);
+}
+
+/// SMBA is of the background, in whole steps; a regulator in the device is of all.
+#[test]
+fn a_rate_is_of_whom_it_says() {
+    let smba = on_slow(Lever::Smba(1.1e9), &machine());
+    assert_eq!(smba[0].most_lines_per_sec, None);
+    assert!((bytes_per_sec(&smba[1]) / 1e9 - 1.0).abs() < 1e-9);
+    let device = on_slow(Lever::RegulatorBefore(1.1e9), &machine());
+    let both = bytes_per_sec(&device[0]) + bytes_per_sec(&device[1]);
+    assert!((both / 1.1e9 - 1.0).abs() < 1e-9, "{both}");
+}
+
+#[test]
+fn a_clock_is_of_the_background() {
+    let clocks = on_slow(Lever::Frequency(0.8), &machine());
+    assert_eq!((clocks[0].ghz, clocks[1].ghz), (None, Some(0.8)));
+}
+
 #[test]
 fn values_out_of_range_are_refused() {
     let named = |name, value| Lever::named(name, value, &machine());
@@ -134,4 +179,6 @@ fn staggered_threads_run_some_at_a_time() {
     assert_eq!(all.len(), 2);
     assert_eq!((all[0].part, all[0].streams[1].threads), (0.5, 3));
     assert_eq!(all[1].streams.len(), 1, "the background rests");
+    let threads = |count| phases(&[Lever::Staggered(count)])[0].streams[1].threads;
+    assert_eq!((threads(1.0), threads(32.0)), (1, 16));
 }

@@ -7,3 +7,4 @@ mod files;
 mod forms;
 mod laws;
 mod levers;
+mod requests;

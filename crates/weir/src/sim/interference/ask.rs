@@ -32,6 +32,8 @@ pub struct MixAnswer {
     pub streams: Vec<StreamAnswer>,
     /// Mean residence of all lines with a tracker: occupancy ÷ inserts, nanoseconds.
     pub mean_residence_ns: f64,
+    /// Lines that get a tracker.
+    pub inserts_per_ns: f64,
 }
 
 /// A stream's figures.
@@ -106,6 +108,7 @@ fn answer(phase: &LeverPhase, network: &PathNetwork, outcome: &PathOutcome) -> M
     MixAnswer {
         streams: streams.collect(),
         mean_residence_ns: outcome.mean_residence_ns(),
+        inserts_per_ns: outcome.inserts_per_ns(),
     }
 }
 
@@ -202,6 +205,7 @@ fn mean(answers: &[(f64, MixAnswer)], count: usize) -> MixAnswer {
     MixAnswer {
         streams: (0..count).map(stream).collect(),
         mean_residence_ns: time(&|one| one.mean_residence_ns),
+        inserts_per_ns: time(&|one| one.inserts_per_ns),
     }
 }
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What each op asks the path for.
+
+use weir_hw::host_path::Keeping::{Held, Posted};
+use weir_hw::host_path::{
+    HostMachine, HostStream, Keeping, PathNetwork, PathOutcome, StorageMode, StreamOp, compile,
+    solve,
+};
+
+const MMEM: usize = 0;
+const CXL: usize = 1;
+
+fn paper_b() -> HostMachine {
+    HostMachine::named("paper-b").unwrap()
+}
+
+fn ssd(op: StreamOp, mode: StorageMode) -> HostStream {
+    HostStream {
+        storage: Some(mode),
+        ..HostStream::new("ssd", op, 1)
+    }
+}
+
+fn legs(network: &PathNetwork) -> Vec<(usize, Keeping)> {
+    let legs = &network.flows[0].legs;
+    legs.iter().map(|leg| (leg.memory, leg.keeping)).collect()
+}
+
+fn solved(machine: &HostMachine, stream: &HostStream) -> PathOutcome {
+    solve(&compile(machine, std::slice::from_ref(stream)).unwrap())
+}
+
+fn lines_per_ns(machine: &HostMachine, stream: &HostStream) -> f64 {
+    solved(machine, stream).flows[0].lines_per_ns
+}
+
+#[track_caller]
+fn near(value: f64, expected: f64) {
+    assert!(
+        (value / expected - 1.0).abs() < 1e-9,
+        "{value} for {expected}"
+    );
+}
+
+/// Loads and fetches are held, what writes is posted. Only movdir64b-from writes elsewhere.
+#[test]
+fn each_memory_op_has_its_requests() {
+    let load = (CXL, Held);
+    let write = (CXL, Posted);
+    for (op, wanted, moved) in [
+        (StreamOp::Ld, &[load][..], 1.0),
+        (StreamOp::LdFlush, &[load], 1.0),
+        (StreamOp::St, &[load, write], 2.0),
+        (StreamOp::StClwb, &[load, write], 2.0),
+        (StreamOp::Ntst, &[write], 1.0),
+        (StreamOp::Movdir64b, &[write], 1.0),
+        (StreamOp::Movdir64bFrom, &[load, (MMEM, Posted)], 1.0),
+        (StreamOp::RepMovsb, &[load, write], 2.0),
+        (StreamOp::Copy, &[load, load, write], 3.0),
+    ] {
+        let network = compile(&paper_b(), &[HostStream::new("cxl", op, 1)]).unwrap();
+        assert_eq!(legs(&network), wanted, "{}", op.name());
+        assert_eq!(op.lines_moved(), moved, "{}", op.name());
+    }
+}
+
+/// A read of the SSD writes memory: posted, a part stays in the cache. Its write reads memory: held.
+#[test]
+fn dma_is_posted_where_it_writes_memory() {
+    let mut machine = paper_b();
+    machine.iio.cached_write_part = 0.2;
+    for (op, keeping, credits, part) in [
+        (StreamOp::RandRead, Posted, 92, 0.8),
+        (StreamOp::Read, Posted, 92, 0.8),
+        (StreamOp::RandWrite, Held, 164, 1.0),
+        (StreamOp::Write, Held, 164, 1.0),
+    ] {
+        let network = compile(&machine, &[ssd(op, StorageMode::Direct)]).unwrap();
+        assert_eq!(legs(&network), [(MMEM, keeping)], "{}", op.name());
+        let leg = network.flows[0].legs[0];
+        assert_eq!((leg.credits, leg.memory_part), (Some(credits), part));
+        let network = compile(&machine, &[ssd(op, StorageMode::Buffered)]).unwrap();
+        let copy = [(MMEM, Held), (MMEM, Held), (MMEM, Posted)];
+        assert_eq!(legs(&network)[..3], copy, "{}", op.name());
+        assert_eq!(network.flows[0].legs[0].buffers, 8, "copy_lines");
+        assert_eq!(network.flows[0].legs[3].keeping, keeping);
+    }
+}
+
+#[test]
+fn an_ssd_is_as_fast_as_what_limits_it() {
+    let mut machine = paper_b();
+    let write = ssd(StreamOp::Write, StorageMode::Direct);
+    let random = ssd(StreamOp::RandWrite, StorageMode::Direct);
+    near(lines_per_ns(&machine, &random), 180e3 * 64.0 / 1e9);
+    near(lines_per_ns(&machine, &write), 4.0 / 64.0);
+    // A buffered random read waits for the device, a buffered sequential one does not.
+    let read = ssd(StreamOp::Read, StorageMode::Buffered);
+    let random = ssd(StreamOp::RandRead, StorageMode::Buffered);
+    assert!(lines_per_ns(&machine, &random) < 64.0 / 81e3);
+    assert!(lines_per_ns(&machine, &read) > 640.0 / 81e3);
+    machine.iio.link_bytes_per_sec = 1e9;
+    near(lines_per_ns(&machine, &write), 1.0 / 64.0);
+    machine.iio.read_credits = 1;
+    near(lines_per_ns(&machine, &write), 1.0 / machine.iio.idle_ns);
+}
+
+/// Occupancy ÷ inserts of one kind of line is its residence.
+#[test]
+fn the_mean_residence_of_equal_lines_is_theirs() {
+    let chase = HostStream::new("cxl", StreamOp::LdChase, 1);
+    let machine = paper_b();
+    let mean_ns = solved(&machine, &chase).mean_residence_ns();
+    near(mean_ns, 355.3 - machine.cores.path_ns);
+}
