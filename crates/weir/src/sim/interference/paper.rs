@@ -219,7 +219,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             "×",
         )
         .within(124.0, 186.0)
-        .because("every line of a copy misses here; on that machine most were in the cache"),
+        .because("every line of a copy misses here; 155 asks for an SSD that alone hardly misses"),
         PaperRow::new(
             "L3 access bandwidth of a core",
             "0.14 × (table IV)",
