@@ -56,7 +56,7 @@ fn a_victim_that_moves_nothing_is_blocked_and_has_no_interval() {
     // Nothing alone is no ratio, and one repetition is none.
     assert_eq!(blocked(&[(0.0, 0.0); 9]), None);
     assert_eq!(blocked(&[(1.0, 0.0)]), None);
-    let found = verdicts(&[all.clone()])[0];
+    let found = verdicts(std::slice::from_ref(&all))[0];
     assert_eq!((found.interferes, found.effect), (Some(true), None));
     // Five equal signs of five come by chance in 1 of 16 cases.
     assert_eq!(verdicts(&[vec![(3.0, 0.0); 5]])[0].interferes, None);
