@@ -8,6 +8,7 @@
 //! ([`Ring::flushed_batch_ns`]).
 
 use crate::cpu::now_ns;
+use crate::random::SplitMix;
 use crate::{BenchError, Buffer, LINE_BYTES};
 
 /// Loads that are timed together: reading the clock costs little beside them.
@@ -159,22 +160,13 @@ unsafe fn walk(mut at: *const u8, loads: u32) -> *const u8 {
 fn one_cycle(count: usize, seed: u64) -> Vec<u32> {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut next: Vec<u32> = (0..count).collect();
-    let mut state = seed;
+    let mut random = SplitMix::new(seed);
     for i in (1..next.len()).rev() {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         // Below i, never i itself: that makes it one cycle.
-        let mixed = mix(state) >> 32;
-        let j = (mixed * i as u64) >> 32;
+        let j = random.below(i as u64);
         next.swap(i, usize::try_from(j).unwrap_or(0));
     }
     next
-}
-
-/// The mixing of `SplitMix64` (Steele, Lea, Flood 2014).
-pub(crate) fn mix(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod kernels;
 pub mod load;
 pub mod memory;
 pub mod paired;
+pub mod random;
 pub mod stats;
 pub mod storage;
 pub mod streams;

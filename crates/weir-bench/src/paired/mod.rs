@@ -36,7 +36,6 @@
 //! Sources: Hodges and Lehmann, Ann. Math. Stat. 34 (1963); Hollander and Wolfe, Nonparametric Statistical Methods,
 //! 3.3; Holm, Scand. J. Stat. 6 (1979); Schuirmann, J. Pharmacokin. Biopharm. 15 (1987), of equivalence.
 
-mod random;
 mod signed_rank;
 mod student;
 mod sweep;
@@ -93,7 +92,7 @@ impl Effect {
 pub struct Influence {
     /// Index of the point with the greatest effect; 0 where there is one point.
     pub greatest: usize,
-    /// Its effect; nothing with fewer than two usable repetitions.
+    /// Its effect; nothing with fewer than two usable repetitions, or if the victim is [`blocked`].
     pub effect: Option<Effect>,
     /// False: all of the interval (of each point) lies within [`EQUIVALENCE_RATIO`] of 1, whether or not it
     /// excludes 1. True: it excludes 1, after Holm's correction over all cells too. Nothing: not known.
@@ -101,7 +100,7 @@ pub struct Influence {
 }
 
 /// The effect of a background, from one pair for each repetition. Pairs with a figure that is not finite or not
-/// above zero are left out; nothing with fewer than two others.
+/// above zero are left out; nothing with fewer than two others, or if the victim is [`blocked`].
 #[must_use]
 pub fn effect(pairs: &[Pair]) -> Option<Effect> {
     LogInterval::of(&log_ratios(pairs)).map(|interval| interval.effect(ERROR_RATIO))
@@ -122,6 +121,9 @@ pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Influence> {
     let tested: Vec<Tested> = cells
         .iter()
         .map(|pairs| {
+            if let Some(blocked) = Tested::of_blocked(std::slice::from_ref(pairs)) {
+                return blocked;
+            }
             let interval = LogInterval::of(&log_ratios(pairs));
             let effect = interval.map(|i| i.effect(ERROR_RATIO));
             Tested {
@@ -135,8 +137,29 @@ pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Influence> {
     after_holm(&tested)
 }
 
-/// The logarithms of the usable pairs' ratios.
+/// The repetitions of a victim that moved nothing together with the background in most of them, at least two: its
+/// ratio is 0. Zero has no logarithm, so there is no [`Effect`] and no interval. Nothing for other victims.
+#[must_use]
+pub fn blocked(pairs: &[Pair]) -> Option<u32> {
+    let (zeros, repeats) = zeros(pairs);
+    (repeats > 1 && 2 * zeros > repeats).then_some(repeats)
+}
+
+/// Repetitions in which the victim moved nothing together, and all in which it moved something alone.
+fn zeros(pairs: &[Pair]) -> (u32, u32) {
+    let known = pairs.iter().filter(|(alone, together)| {
+        alone.is_finite() && *alone > 0.0 && together.is_finite() && *together >= 0.0
+    });
+    known.fold((0, 0), |(zeros, all), (_, together)| {
+        (zeros + u32::from(*together == 0.0), all + 1)
+    })
+}
+
+/// The logarithms of the usable pairs' ratios; none of a victim that is [`blocked`].
 fn log_ratios(pairs: &[Pair]) -> Vec<f64> {
+    if blocked(pairs).is_some() {
+        return Vec::new();
+    }
     let usable = |value: f64| value.is_finite() && value > 0.0;
     pairs
         .iter()
@@ -152,6 +175,33 @@ struct Tested {
     is_equivalent: bool,
     /// Probability of such an effect, or a greater one, where there is none.
     p: Option<f64>,
+}
+
+impl Tested {
+    /// A cell with a point at which the victim is [`blocked`], by the sign test on that point; corrected for all
+    /// points (Šidák).
+    fn of_blocked(points: &[Vec<Pair>]) -> Option<Tested> {
+        let greatest = points.iter().position(|pairs| blocked(pairs).is_some())?;
+        let (zeros, repeats) = zeros(&points[greatest]);
+        let p = sign_test(zeros, repeats);
+        Some(Tested {
+            greatest,
+            effect: None,
+            is_equivalent: false,
+            p: Some(1.0 - (1.0 - p).powf(points.len() as f64)),
+        })
+    }
+}
+
+/// How often so many signs of `count`, or more, are equal where each is + or − by chance.
+fn sign_test(equal: u32, count: u32) -> f64 {
+    let mut ways = 1.0;
+    let mut tail = 0.0;
+    for others in 0..=count - equal {
+        tail += ways;
+        ways *= f64::from(count - others) / f64::from(others + 1);
+    }
+    (2.0 * tail * 0.5_f64.powf(f64::from(count))).min(1.0)
 }
 
 /// Holm's step-down test: the smallest probability against 5 % ÷ cells, the next against 5 % ÷ (cells − 1) …, up
@@ -174,9 +224,9 @@ fn after_holm(cells: &[Tested]) -> Vec<Influence> {
     let influence = |(cell, is_found): (&Tested, bool)| Influence {
         greatest: cell.greatest,
         effect: cell.effect,
-        interferes: match (cell.is_equivalent, is_found, cell.effect) {
-            (true, ..) => Some(false),
-            (false, true, Some(effect)) if effect.excludes_one() => Some(true),
+        interferes: match (cell.is_equivalent, is_found) {
+            (true, _) => Some(false),
+            (false, true) if cell.effect.is_none_or(|e| e.excludes_one()) => Some(true),
             _ => None,
         },
     };

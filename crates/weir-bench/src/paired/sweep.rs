@@ -6,9 +6,9 @@
 //! It says at which level each point's interval must be, for all to hold at once in 95 %: about 5 % ÷ points if
 //! they are independent, 5 % if they move together.
 
-use crate::paired::random::{Random, index};
 use crate::paired::signed_rank::LogInterval;
 use crate::paired::{ERROR_RATIO, Effect, Influence, Pair, Tested, after_holm, log_ratios};
+use crate::random::SplitMix;
 use distrs::Normal;
 
 /// Resamples of a bootstrap.
@@ -32,7 +32,11 @@ pub fn simultaneous(points: &[Vec<Pair>], seed: u64) -> Option<(usize, Effect)> 
 pub fn sweep_verdicts(cells: &[Vec<Vec<Pair>>], seed: u64) -> Vec<Influence> {
     let tested: Vec<Tested> = cells
         .iter()
-        .map(|points| Band::of(points, seed).map_or_else(nothing, |band| band.tested()))
+        .map(|points| {
+            let blocked = Tested::of_blocked(points);
+            let of_band = || Band::of(points, seed).map(|band| band.tested());
+            blocked.or_else(of_band).unwrap_or_else(nothing)
+        })
         .collect();
     after_holm(&tested)
 }
@@ -111,7 +115,7 @@ impl Band {
 /// The 95th percentile of the greatest deviation of a resampled point, in standard deviations of that point.
 fn greatest_deviation(points: &[&[f64]], seed: u64) -> f64 {
     let longest = points.iter().map(|p| p.len()).max().unwrap_or(0);
-    let mut random = Random(seed);
+    let mut random = SplitMix::new(seed);
     let mut centres: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); points.len()];
     let mut sample = Vec::with_capacity(longest);
     for _ in 0..RESAMPLES {
@@ -134,6 +138,14 @@ fn greatest_deviation(points: &[&[f64]], seed: u64) -> f64 {
     }
     greatest.sort_by(f64::total_cmp);
     greatest[index(1.0 - ERROR_RATIO, RESAMPLES)]
+}
+
+/// The index that a part from 0 to below 1 is of, among `count`.
+pub(super) fn index(part: f64, count: usize) -> usize {
+    // A part below 1 times a count is not negative and below the count.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let index = (part * count as f64) as usize;
+    index.min(count.saturating_sub(1))
 }
 
 /// The mean without both ends.

@@ -17,6 +17,7 @@ mod target;
 pub use storage_stream::{StoragePlan, StorageStream};
 pub use target::{IoTarget, TargetKind};
 
+use crate::random::SplitMix;
 use std::str::FromStr;
 
 /// What a stream does with storage.
@@ -109,8 +110,14 @@ impl Engine {
 struct Places {
     first: u64,
     blocks: u64,
-    is_random: bool,
-    state: u64,
+    order: PlaceOrder,
+}
+
+#[derive(Clone, Debug)]
+enum PlaceOrder {
+    Random(SplitMix),
+    /// The next block of the part.
+    Sequential(u64),
 }
 
 impl Places {
@@ -132,30 +139,26 @@ impl Places {
         Places {
             first,
             blocks,
-            is_random,
-            state: match is_random {
-                true => seed ^ (thread + 1).wrapping_mul(0xd6e8_feb8_6659_fd93),
-                false => 0,
+            order: match is_random {
+                true => PlaceOrder::Random(SplitMix::new(
+                    seed ^ (thread + 1).wrapping_mul(0xd6e8_feb8_6659_fd93),
+                )),
+                false => PlaceOrder::Sequential(0),
             },
         }
     }
 
     /// The next block.
     fn next(&mut self) -> u64 {
-        let step = if self.is_random {
-            0x9e37_79b9_7f4a_7c15
-        } else {
-            1
-        };
-        let now = self.state;
-        self.state = self.state.wrapping_add(step);
-        let wide = match self.is_random {
-            true => {
-                u64::try_from((u128::from(crate::chase::mix(now)) * u128::from(self.blocks)) >> 64)
+        let place = match &mut self.order {
+            PlaceOrder::Random(random) => random.below(self.blocks),
+            PlaceOrder::Sequential(next) => {
+                let place = *next;
+                *next = (place + 1) % self.blocks;
+                place
             }
-            false => Ok(now % self.blocks),
         };
-        self.first + wide.unwrap_or(0)
+        self.first + place
     }
 }
 

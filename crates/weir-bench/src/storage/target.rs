@@ -6,7 +6,7 @@
 //! compresses: reads of holes would not reach the device.
 
 use crate::BenchError;
-use crate::chase::mix;
+use crate::random::mix;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;

@@ -7,7 +7,8 @@ mod influence;
 mod input;
 
 use crate::paired::Pair;
-use crate::paired::random::{Random, index};
+use crate::paired::sweep::index;
+use crate::random::SplitMix;
 
 /// How measurements of a machine scatter.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +28,14 @@ struct Noise {
 /// A machine that is measured again and again.
 struct Machine {
     noise: Noise,
-    random: Random,
+    random: SplitMix,
     state: f64,
     measurements: u32,
 }
 
 impl Machine {
     fn new(noise: Noise, seed: u64) -> Machine {
-        let mut random = Random(seed);
+        let mut random = SplitMix::new(seed);
         let state = noise.state * normal(&mut random);
         Machine {
             noise,
@@ -81,7 +82,7 @@ impl Machine {
 }
 
 /// Mean 0, standard deviation 1 (Box and Muller).
-fn normal(random: &mut Random) -> f64 {
+fn normal(random: &mut SplitMix) -> f64 {
     let (a, b) = (1.0 - random.part(), random.part());
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }

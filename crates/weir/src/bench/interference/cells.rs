@@ -12,6 +12,10 @@ use weir_report::interference::document::{
 /// Half-width of the 95 % interval, relative, at which repetitions end.
 pub const HALF_WIDTH_RATIO: f64 = 0.02;
 const NO_COUNTERS: &str = "this version of weir reads no counters of waiting requests";
+const BLOCKED: &str =
+    "the victim moved nothing together in most repetitions: 0 has no logarithm, so no interval";
+const NOTHING_ALONE: &str =
+    "the victim moved nothing alone in most repetitions: give a longer --seconds";
 
 /// What one repetition measured: figures of both sides, for each measurement. An idle side has none.
 pub type RepetitionSample = BTreeMap<PairTask, [StreamFigures; 2]>;
@@ -108,7 +112,8 @@ impl PairSamples {
                 .map(|point| self.sweep_point(victim, *point))
                 .collect(),
         };
-        let (ratio, ratio_low, ratio_high, repeats) = parts(verdict.effect);
+        let (ratio, ratio_low, ratio_high, repeats) =
+            parts(verdict.effect, &self.pairs(victim, shown));
         let alone = self.mean(victim, PairTask::Alone(victim));
         let mut cell = InterferenceCell {
             victim: self.stream(victim, shown[victim]),
@@ -120,9 +125,10 @@ impl PairSamples {
             ratio_high,
             repeats,
             interferes: verdict.interferes,
-            class: match verdict.effect {
-                Some(effect) => InfluenceClass::between(effect.low, effect.high),
-                None => Vec::new(),
+            class: match (verdict.effect, ratio) {
+                (Some(effect), _) => InfluenceClass::between(effect.low, effect.high),
+                (None, Some(blocked)) => vec![InfluenceClass::of(blocked)],
+                (None, None) => Vec::new(),
             },
             counters: WaitCounters::default(),
             sweep,
@@ -134,8 +140,8 @@ impl PairSamples {
     }
 
     fn sweep_point(&self, victim: usize, point: [u32; 2]) -> SweepPoint {
-        let (ratio, ratio_low, ratio_high, repeats) =
-            parts(paired::effect(&self.pairs(victim, point)));
+        let pairs = self.pairs(victim, point);
+        let (ratio, ratio_low, ratio_high, repeats) = parts(paired::effect(&pairs), &pairs);
         SweepPoint {
             victim_threads: point[victim],
             background_threads: point[1 - victim],
@@ -176,20 +182,34 @@ impl PairSamples {
                 reasons.insert(format!("{part}.{name}"), why);
             }
         }
-        let undecided =
-            "the interval neither excludes 1 after Holm's correction nor lies within 5 % of it";
+        let undecided = match cell.ratio_low {
+            Some(_) => {
+                "the interval neither excludes 1 after Holm's correction nor lies within 5 % of it"
+            }
+            None => {
+                "repetitions without a byte are too few for the sign test after Holm's correction"
+            }
+        };
         match (cell.ratio, cell.interferes) {
             (None, _) => {
-                let why = format!(
-                    "{} whole repetitions are too few for an interval",
-                    self.repetitions.len()
-                );
+                let why = match judged(&cell.alone) {
+                    Some(0.0) => NOTHING_ALONE.into(),
+                    _ => format!(
+                        "{} whole repetitions are too few for an interval",
+                        self.repetitions.len()
+                    ),
+                };
                 for name in ["ratio", "ratio_low", "ratio_high", "interferes"] {
                     reasons.insert(name.into(), why.clone());
                 }
             }
             (_, None) => drop(reasons.insert("interferes".into(), undecided.into())),
             _ => {}
+        }
+        if cell.ratio.is_some() && cell.ratio_low.is_none() {
+            for name in ["ratio_low", "ratio_high"] {
+                reasons.insert(name.into(), BLOCKED.into());
+            }
         }
         if cell.victim.width_bytes.is_none() {
             reasons.insert(
@@ -214,7 +234,10 @@ fn usual_reason(stream: &PlannedStream, name: &str) -> String {
         (false, "ops_per_sec" | "cpu_ns_per_op") => {
             "a stream of memory accesses has no I/Os".into()
         }
-        (false, _) => "it was not measured".into(),
+        (false, _) => {
+            "it was not measured: nothing took part that has it, or nothing ended in the span"
+                .into()
+        }
     }
 }
 
@@ -223,19 +246,23 @@ fn judged(figures: &StreamFigures) -> Option<f64> {
     figures.bytes_per_sec.or(figures.ops_per_sec)
 }
 
-fn parts(effect: Option<Effect>) -> (Option<f64>, Option<f64>, Option<f64>, u32) {
-    match effect {
-        Some(e) => (Some(e.ratio), Some(e.low), Some(e.high), e.repeats),
-        None => (None, None, None, 0),
+/// Ratio, ends of its interval, repetitions.
+fn parts(effect: Option<Effect>, pairs: &[Pair]) -> (Option<f64>, Option<f64>, Option<f64>, u32) {
+    match (effect, paired::blocked(pairs)) {
+        (Some(e), _) => (Some(e.ratio), Some(e.low), Some(e.high), e.repeats),
+        (None, Some(repeats)) => (Some(0.0), None, None, repeats),
+        (None, None) => (None, None, None, 0),
     }
 }
 
-/// So that together ÷ alone of means is the mean of the ratios.
+/// So that together ÷ alone of means is the mean of the ratios; 0 where most values are.
 fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let logs: Vec<f64> = values
-        .filter(|v| v.is_finite() && *v > 0.0)
-        .map(f64::ln)
-        .collect();
+    let usable: Vec<f64> = values.filter(|v| v.is_finite() && *v >= 0.0).collect();
+    let logs = usable.iter().filter(|v| **v > 0.0).map(|v| v.ln());
+    let logs: Vec<f64> = logs.collect();
+    if 2 * logs.len() < usable.len() {
+        return Some(0.0);
+    }
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 

@@ -5,6 +5,7 @@
 //! random order. Both streams of a pair are victims: a measurement together serves both.
 
 use super::names::{PairName, StreamName, StreamOperation, StreamTarget};
+use weir_bench::random::SplitMix;
 use weir_bench::storage::StorageOperation;
 
 /// Of a measurement before the counts begin.
@@ -130,24 +131,16 @@ impl PairPlan {
     /// The same in the random order of a repetition.
     pub fn order(&self, seed: u64, pair: usize, repetition: u32) -> Vec<PairTask> {
         let mut tasks = self.tasks();
-        let mut state = seed
-            ^ (pair as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
-            ^ (u64::from(repetition) << 40);
+        let mut random = SplitMix::new(
+            seed ^ (pair as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
+                ^ (u64::from(repetition) << 40),
+        );
         for last in (1..tasks.len()).rev() {
-            let place = below(&mut state, last as u64 + 1);
+            let place = random.below(last as u64 + 1);
             tasks.swap(last, usize::try_from(place).unwrap_or(0));
         }
         tasks
     }
-}
-
-/// A random number below a bound (`SplitMix64`; Steele, Lea, Flood 2014).
-fn below(state: &mut u64, bound: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let mixed = z ^ (z >> 31);
-    u64::try_from((u128::from(mixed) * u128::from(bound)) >> 64).unwrap_or(0)
 }
 
 /// CPUs of the streams.

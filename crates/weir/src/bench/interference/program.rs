@@ -25,6 +25,15 @@ const RUN_MAX: Duration = Duration::from_secs(600);
 /// What a program has to end by itself.
 const END_GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
+/// The shell goes to its cgroup, where there is one, before it becomes the command: no part of it runs elsewhere.
+/// weir holds the other end of its input. Once that is closed, also by a SIGKILL of weir, what reads it ends the
+/// process group. The reader has no parent in the group: the command has no child that it did not start.
+const BEGIN: &str = r#"
+[ -z "$1" ] || echo $$ > "$1/cgroup.procs" || exit
+exec 3<&0 </dev/null
+( (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&1 & )
+exec /bin/sh -c "$2" 3<&-
+"#;
 /// Of the output, in an error.
 const TAIL_CHARS: usize = 300;
 
@@ -58,16 +67,11 @@ impl ProgramSpec {
     /// Its CPUs or its node are refused, or there is no shell.
     pub fn start(&self) -> Result<RunningProgram> {
         let mut command = Command::new("/bin/sh");
-        match &self.cgroup {
-            // The shell goes there itself, before it becomes the command: no part of it runs elsewhere.
-            Some(dir) => {
-                let join = "echo $$ > \"$1/cgroup.procs\" && exec /bin/sh -c \"$2\"";
-                command.args(["-c", join, "sh"]).arg(dir).arg(&self.command);
-            }
-            None => drop(command.args(["-c", &self.command])),
-        }
+        let cgroup = self.cgroup.as_deref().unwrap_or(Path::new(""));
+        command.args(["-c", BEGIN, "sh"]).arg(cgroup);
         command
-            .stdin(Stdio::null())
+            .arg(&self.command)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command.process_group(0);

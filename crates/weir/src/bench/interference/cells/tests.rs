@@ -160,3 +160,45 @@ fn too_few_repetitions_are_no_cell_with_a_verdict() {
         "what was measured is shown"
     );
 }
+
+#[test]
+fn a_blocked_victim_is_deeply_suppressed_and_says_why_there_is_no_interval() {
+    let cells = cells(
+        &[
+            invented(1, 9, |_| 0.0),
+            invented(6, 9, |n| f64::from(u8::from(n < 4))),
+        ],
+        1,
+    );
+    let (hit, swept) = (&cells[0], &cells[2]);
+    for cell in [hit, swept] {
+        assert_eq!(
+            (cell.ratio, cell.ratio_low, cell.repeats),
+            (Some(0.0), None, 9)
+        );
+        assert_eq!(cell.class, [InfluenceClass::DeepSuppression]);
+        assert_eq!(cell.interferes, Some(true));
+        assert_eq!(cell.together.bytes_per_sec, Some(0.0));
+        for name in ["ratio_low", "ratio_high"] {
+            assert!(cell.missing[name].contains("moved nothing"), "{name}");
+        }
+    }
+    assert_eq!(swept.background.threads, 4);
+    assert_eq!(swept.sweep[2].ratio, Some(0.0));
+    assert!(swept.sweep[0].ratio_low.is_some());
+}
+
+#[test]
+fn a_victim_that_moves_nothing_alone_needs_longer_measurements() {
+    let mut pair = invented(1, 9, |_| 1.0);
+    for sample in &mut pair.repetitions {
+        sample.get_mut(&PairTask::Alone(0)).unwrap()[0] = moved(0.0);
+    }
+    let cell = &cells(&[pair], 1)[0];
+    assert_eq!((cell.ratio, cell.alone.bytes_per_sec), (None, Some(0.0)));
+    assert!(
+        cell.missing["ratio"].contains("--seconds"),
+        "{:?}",
+        cell.missing
+    );
+}
