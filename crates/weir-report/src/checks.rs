@@ -8,7 +8,9 @@
 
 use crate::results::{Results, Run};
 use crate::run_rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
-use crate::text::{NONE, bandwidth_unit, left, line, number, percent, right, time_unit, wrap};
+use crate::text::{
+    NONE, bandwidth_unit, in_unit, left, line, number, percent, right, time_unit, wrap,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -98,14 +100,8 @@ impl Check {
         match self.shown {
             Shown::Percent => format!("{} %", percent(value, signed)),
             Shown::Times => format!("{} ×", number(value)),
-            Shown::Nanos => {
-                let (divisor, unit) = time_unit(value);
-                format!("{} {unit}", number(value / divisor))
-            }
-            Shown::Rate => {
-                let (divisor, unit) = bandwidth_unit(value);
-                format!("{} {unit}", number(value / divisor))
-            }
+            Shown::Nanos => in_unit(value, time_unit(value)),
+            Shown::Rate => in_unit(value, bandwidth_unit(value)),
         }
     }
 }

@@ -175,6 +175,11 @@ pub fn bandwidth_unit(largest_bytes_per_sec: f64) -> Unit {
     }
 }
 
+/// A value in a unit, with its name.
+pub fn in_unit(value: f64, (divisor, name): Unit) -> String {
+    format!("{} {name}", number(value / divisor))
+}
+
 /// For nanoseconds.
 pub fn time_unit(largest_ns: f64) -> Unit {
     match largest_ns.abs() {

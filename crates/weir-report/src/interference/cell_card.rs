@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All that is known of one cell.
 
-use crate::interference::document::{InterferenceCell, StreamFigures};
+use crate::interference::document::{InterferenceCell, StreamFigures, SweepPoint};
 use crate::interference::sweep_plot::sweep_plot;
 use crate::interference::words;
 use crate::page::document::{Cell, CellKind, Part, Table};
-use crate::text::{NONE, bandwidth_unit, line, number, time_unit};
+use crate::text::{NONE, bandwidth_unit, in_unit, line, number, time_unit};
 
 /// The parts of a cell's card.
 pub fn cell_parts(cell: &InterferenceCell) -> Vec<Part> {
-    let mut parts = vec![Part::Words(format!(
-        "{} %, 95 % interval {} %, {} repetitions: {}.",
-        words::change(cell.ratio),
-        words::interval(cell.ratio_low, cell.ratio_high),
-        cell.repeats,
-        words::finding(cell)
-    ))];
+    let mut parts = vec![Part::Words(words::capital(&words::summary(cell)))];
     if let Some(place) = &cell.place {
         parts.push(Part::Words(line(place, 500)));
     }
@@ -47,17 +41,11 @@ pub fn cell_parts(cell: &InterferenceCell) -> Vec<Part> {
 
 /// A bandwidth with its unit.
 pub fn bandwidth(value: Option<f64>) -> String {
-    value.map_or(NONE.into(), |value| {
-        let (unit, name) = bandwidth_unit(value);
-        format!("{} {name}", number(value / unit))
-    })
+    value.map_or(NONE.into(), |value| in_unit(value, bandwidth_unit(value)))
 }
 
 fn time(value: Option<f64>) -> String {
-    value.map_or(NONE.into(), |value| {
-        let (unit, name) = time_unit(value);
-        format!("{} {name}", number(value / unit))
-    })
+    value.map_or(NONE.into(), |value| in_unit(value, time_unit(value)))
 }
 
 fn plain(value: Option<f64>) -> String {
@@ -105,7 +93,7 @@ fn figures(cell: &InterferenceCell) -> Table {
 }
 
 fn sweep(cell: &InterferenceCell) -> Table {
-    let row = |point: &crate::interference::document::SweepPoint| {
+    let row = |point: &SweepPoint| {
         let numbers = [
             match point.background_threads {
                 1 => "1 thread".to_owned(),

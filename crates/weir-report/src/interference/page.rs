@@ -3,13 +3,13 @@
 
 use crate::interference::cell_card::{bandwidth, cell_parts};
 use crate::interference::class::InfluenceClass;
-use crate::interference::document::{InterferenceCell, InterferenceDocument};
+use crate::interference::document::{InterferenceCell, InterferenceDocument, World};
 use crate::interference::grid::{GridBlock, Precision, blocks, column_name};
 use crate::interference::words;
 use crate::interference::worst::worst;
 use crate::page::document::{Cell, CellKind, Document, Part, Section, Table, html};
 use crate::page::heat::{Heat, HeatCell, HeatMap, HeatRow};
-use crate::text::{line, plain_number};
+use crate::text::{NONE, line, plain_number};
 
 /// Characters of a reason.
 const REASON: usize = 500;
@@ -55,7 +55,7 @@ pub fn page(document: &InterferenceDocument) -> String {
     sections.push(plan(document));
     html(&Document {
         title: format!("Interference on {}", words::machine(document)),
-        about: vec![format!("{}.", capital(&words::origin(document)))],
+        about: vec![format!("{}.", words::capital(&words::origin(document)))],
         answer: vec![worst(document), counts(&document.cells)],
         sections,
     })
@@ -68,13 +68,6 @@ pub fn section(id: &str, title: &str, parts: Vec<Part>) -> Section {
         title: title.into(),
         parts,
     }
-}
-
-/// With a capital letter.
-pub fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|c| c.to_uppercase().to_string());
-    first.unwrap_or_default() + chars.as_str()
 }
 
 fn counts(cells: &[InterferenceCell]) -> String {
@@ -133,7 +126,7 @@ pub fn heat_of(block: &GridBlock, title: String, cell: &dyn Fn(usize) -> HeatCel
 /// A cell of a result.
 pub fn heat_cell(cell: &InterferenceCell, leads_to: Option<String>) -> HeatCell {
     let number = match cell.ratio {
-        Some(_) => format!("{} %", words::change(cell.ratio)),
+        Some(_) => words::change_percent(cell.ratio),
         None => "?".into(),
     };
     let below = match (cell.ratio_low, cell.ratio_high) {
@@ -208,7 +201,7 @@ fn all_cells(document: &InterferenceDocument) -> Table {
             Cell::new(words::brief(&cell.background), CellKind::Words),
             Cell::new(amount(cell, false), CellKind::Number),
             Cell::new(amount(cell, true), CellKind::Number),
-            Cell::new(format!("{} %", words::change(cell.ratio)), CellKind::Number),
+            Cell::new(words::change_percent(cell.ratio), CellKind::Number),
             Cell::new(
                 words::interval(cell.ratio_low, cell.ratio_high),
                 CellKind::Faint,
@@ -234,7 +227,7 @@ fn amount(cell: &InterferenceCell, is_together: bool) -> String {
     match cell.alone.bytes_per_sec {
         None => figures
             .ops_per_sec
-            .map_or("–".into(), |ops| format!("{} /s", plain_number(ops))),
+            .map_or(NONE.into(), |ops| format!("{} /s", plain_number(ops))),
         Some(_) => bandwidth(figures.bytes_per_sec),
     }
 }
@@ -287,10 +280,11 @@ fn plan(document: &InterferenceDocument) -> Section {
         interferes if its interval excludes no change after Holm's correction over all cells, and has no influence if \
         all of its interval lies within 5 %. The greatest effect of a sweep has an interval that holds for all thread \
         counts at once.";
-    let model = "The model computes each cell; its intervals have no width.";
+    let model = "The model computes each cell once; its intervals have no width. The form `events` draws its lines at \
+        random, so that its figures change a little with the seed; the intervals do not hold that.";
     let method = match document.world {
-        crate::interference::document::World::Sim => model,
-        _ => method,
+        World::Sim => model,
+        World::Machine | World::Vm => method,
     };
     let parts = vec![
         Part::Command(line(&plan.command, 2000)),

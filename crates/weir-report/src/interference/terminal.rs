@@ -134,10 +134,8 @@ fn unmeasured(document: &InterferenceDocument) -> BTreeMap<String, String> {
     let without = document.cells.iter().filter(|cell| cell.ratio.is_none());
     without
         .map(|cell| {
-            let reason = cell.missing.get("ratio");
-            let reason = reason.map_or("no reason recorded", String::as_str);
             let name = words::pair(&cell.victim, &cell.background);
-            (name, reason.to_owned())
+            (name, words::why_not_measured(cell))
         })
         .collect()
 }

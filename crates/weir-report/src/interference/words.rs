@@ -99,7 +99,51 @@ pub fn half_width(low: Option<f64>, high: Option<f64>) -> String {
 
 /// An interval of ratios as changes in percent.
 pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
-    format!("{} to {}", change(low), change(high))
+    match low.or(high) {
+        Some(_) => format!("{} to {}", change(low), change(high)),
+        None => NONE.into(),
+    }
+}
+
+/// [`change`] with its unit, where it is known.
+pub fn change_percent(ratio: Option<f64>) -> String {
+    match ratio.filter(|r| r.is_finite()) {
+        Some(_) => format!("{} %", change(ratio)),
+        None => NONE.into(),
+    }
+}
+
+/// Why a cell has no ratio.
+pub fn why_not_measured(cell: &InterferenceCell) -> String {
+    let reason = cell.missing.get("ratio");
+    line(reason.map_or("no reason recorded", String::as_str), 300)
+}
+
+/// A cell's change with all that it rests on, in a sentence that begins small.
+pub fn summary(cell: &InterferenceCell) -> String {
+    if cell.ratio.is_none() {
+        return format!("not measured: {}.", why_not_measured(cell));
+    }
+    let interval = match cell.ratio_low.zip(cell.ratio_high) {
+        Some(_) => format!(
+            "95 % interval {} %",
+            interval(cell.ratio_low, cell.ratio_high)
+        ),
+        None => "no interval".into(),
+    };
+    let repeats = match cell.repeats {
+        1 => "1 repetition".into(),
+        many => format!("{many} repetitions"),
+    };
+    let (change, finding) = (change_percent(cell.ratio), finding(cell));
+    format!("{change}, {interval}, {repeats}: {finding}.")
+}
+
+/// With a capital letter.
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
 }
 
 /// The mark of a class where there are no colours.

@@ -4,7 +4,7 @@
 use crate::page::document::{Cell, CellKind};
 use crate::picture::ink::{Hatch, Ink};
 use crate::picture::stack::AreaStyle;
-use crate::text::{NONE, number, percent, time_unit};
+use crate::text::{NONE, in_unit, number, percent, time_unit};
 use weir_core::Role;
 use weir_core::window::role::{AccessPath, Stage, Target};
 use weir_profile::{Answer, Figure, Refusal, Unit};
@@ -30,8 +30,7 @@ pub fn amount(value: f64) -> String {
 
 /// A time in the unit that makes it short.
 pub fn time(ns: f64) -> String {
-    let (scale, unit) = time_unit(ns);
-    format!("{} {unit}", number(ns / scale))
+    in_unit(ns, time_unit(ns))
 }
 
 /// The figure's value with its unit.

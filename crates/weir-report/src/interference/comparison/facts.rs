@@ -34,6 +34,7 @@ fn facts(document: &InterferenceDocument) -> BTreeMap<String, String> {
         ("weir_version".to_owned(), document.weir_version.clone()),
         ("machine.name".to_owned(), machine.name.clone()),
         ("machine.cpus".to_owned(), machine.cpus.to_string()),
+        ("plan.seed".to_owned(), plan.seed.to_string()),
     ]);
     if let Some(seconds) = plan.seconds {
         facts.insert("plan.seconds".into(), plain_number(seconds));

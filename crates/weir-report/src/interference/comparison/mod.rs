@@ -207,13 +207,18 @@ fn compared(
         .map(|(a, b)| a.1 < b.0 * (1.0 - ROUNDING) || b.1 < a.0 * (1.0 - ROUNDING));
     let class_changed = (!a.class.is_empty() && !b.class.is_empty())
         .then(|| !a.class.iter().any(|class| b.class.contains(class)));
-    for (name, is_null) in [
-        ("change_ratio", change_ratio.is_none()),
-        ("differs", differs.is_none()),
-        ("class_changed", class_changed.is_none()),
+    let absent = "a side does not have what is compared";
+    let why_no_change = match a.ratio.and(b.ratio) {
+        Some(_) => "the ratio of A is 0",
+        None => absent,
+    };
+    for (name, is_null, why) in [
+        ("change_ratio", change_ratio.is_none(), why_no_change),
+        ("differs", differs.is_none(), absent),
+        ("class_changed", class_changed.is_none(), absent),
     ] {
         if is_null {
-            missing.insert(name.into(), "a side does not have what is compared".into());
+            missing.insert(name.into(), why.into());
         }
     }
     ComparedCell {
@@ -248,6 +253,15 @@ impl ComparedCell {
             self.precision.stream(&self.background),
         )
     }
+
+    /// How great the change is, up or down. From nothing to anything it is greater than any other.
+    fn change_size(&self) -> f64 {
+        match (self.change_ratio, self.ratio_a.and(self.ratio_b)) {
+            (Some(ratio), _) => ratio.max(1e-300).ln().abs(),
+            (None, Some(_)) => f64::INFINITY,
+            (None, None) => 0.0,
+        }
+    }
 }
 
 impl Comparison {
@@ -265,9 +279,7 @@ impl Comparison {
             text += &format!("; {unknown} cannot be compared");
         }
         let differing = self.cells.iter().filter(|c| c.differs == Some(true));
-        let size =
-            |cell: &ComparedCell| cell.change_ratio.map_or(0.0, |r| r.max(1e-300).ln().abs());
-        match differing.max_by(|x, y| size(x).total_cmp(&size(y))) {
+        match differing.max_by(|x, y| x.change_size().total_cmp(&y.change_size())) {
             Some(cell) => format!(
                 "{text}. The greatest difference: {} beside {}, {} % in A and {} % in B.",
                 words::brief(&cell.victim),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a comparison: three heat maps for each target of backgrounds, and what else differs.
 
-use crate::interference::comparison::{ComparedCell, Comparison};
+use crate::interference::comparison::{ComparedCell, Comparison, FactDifference};
 use crate::interference::document::{InterferenceCell, InterferenceDocument};
 use crate::interference::grid::blocks;
-use crate::interference::page::{capital, heat, heat_cell, heat_keys, heat_of, section};
+use crate::interference::page::{heat, heat_cell, heat_keys, heat_of, section};
 use crate::interference::sweep_plot::sweep_plot;
 use crate::interference::words;
 use crate::page::document::{Cell, CellKind, Document, Part, Section, Table, html};
@@ -100,16 +100,20 @@ fn maps(a: &InterferenceDocument, b: &InterferenceDocument, comparison: &Compari
 
 /// A cell of one side: narrow, so that three maps fit beside each other.
 fn side(cell: &InterferenceCell) -> HeatCell {
-    HeatCell {
-        below: words::half_width(cell.ratio_low, cell.ratio_high),
-        ..heat_cell(cell, None)
+    let mut narrow = heat_cell(cell, None);
+    if cell.ratio_low.and(cell.ratio_high).is_some() {
+        narrow.below = words::half_width(cell.ratio_low, cell.ratio_high);
     }
+    narrow
 }
 
 fn difference(cell: &ComparedCell, index: usize) -> HeatCell {
-    let number = match cell.change_ratio {
-        Some(_) => format!("{} %", words::change(cell.change_ratio)),
-        None => "?".into(),
+    let (heat, number) = match (cell.change_ratio, cell.ratio_a.and(cell.ratio_b)) {
+        (Some(ratio), _) => (heat(ratio), words::change_percent(cell.change_ratio)),
+        // No change is relative to a victim that was blocked completely.
+        (None, Some(b)) if b > 0.0 => (Heat::Up(3), "from 0".into()),
+        (None, Some(_)) => (Heat::Even, "both 0".into()),
+        (None, None) => (Heat::Even, "?".into()),
     };
     let below = match cell.class_changed {
         Some(true) => "another class",
@@ -118,7 +122,7 @@ fn difference(cell: &ComparedCell, index: usize) -> HeatCell {
         _ => "not known",
     };
     HeatCell {
-        heat: cell.change_ratio.map_or(Heat::Even, heat),
+        heat,
         is_hatched: cell.differs != Some(true),
         says: format!(
             "{}: {number}, {below}",
@@ -138,12 +142,9 @@ fn card(a: &InterferenceDocument, b: &InterferenceDocument, cell: &ComparedCell)
     let mut parts = Vec::new();
     for (name, side) in sides {
         parts.push(Part::Words(format!(
-            "{name}: {}: {} %, 95 % interval {} %, {} repetitions: {}.",
+            "{name}: {}: {}",
             words::pair(&side.victim, &side.background),
-            words::change(side.ratio),
-            words::interval(side.ratio_low, side.ratio_high),
-            side.repeats,
-            words::finding(side)
+            words::summary(side)
         )));
         let title = format!("{name}: change by the number of threads");
         parts.extend(sweep_plot(&title, &side.sweep).map(Part::Picture));
@@ -202,12 +203,12 @@ fn all_cells(comparison: &Comparison) -> Table {
 
 fn facts(comparison: &Comparison) -> Vec<Part> {
     if comparison.facts.is_empty() {
-        return vec![Part::Words(capital(
-            "machines and plans state the same facts.",
-        ))];
+        return vec![Part::Words(
+            "Machines and plans state the same facts.".into(),
+        )];
     }
     let stated = |value: &Option<String>| value.as_deref().map_or(NONE.into(), |v| line(v, 200));
-    let row = |fact: &crate::interference::FactDifference| {
+    let row = |fact: &FactDifference| {
         vec![
             Cell::new(line(&fact.fact, 80), CellKind::Words),
             Cell::new(stated(&fact.a), CellKind::Long),

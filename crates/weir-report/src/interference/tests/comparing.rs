@@ -89,6 +89,46 @@ fn intervals_without_width_are_compared_too() {
 }
 
 #[test]
+fn a_victim_blocked_completely_in_one_result_is_the_greatest_difference() {
+    let (mut a, mut b) = (small(), small());
+    let pair = |i: usize| (a.cells[i].victim.clone(), a.cells[i].background.clone());
+    let (first, third, fourth) = (pair(0), pair(2), pair(3));
+    a.cells[0] = cell(first.0, first.1, 0.0, 0.0);
+    b.cells[1].ratio = None;
+    (b.cells[1].ratio_low, b.cells[1].ratio_high) = (None, None);
+    for whole in [&mut a, &mut b] {
+        whole.cells[2] = cell(third.0.clone(), third.1.clone(), 0.0, 0.0);
+    }
+    b.cells[3] = cell(fourth.0, fourth.1, 0.0, 0.0);
+    let found = compare(&a, &b).unwrap();
+    let differs: Vec<_> = found.cells.iter().map(|c| c.differs).collect();
+    assert_eq!(differs, [Some(true), None, Some(false), Some(true)]);
+    assert_eq!(found.cells[0].change_ratio, None);
+    assert_eq!(
+        found.cells[0].missing["change_ratio"],
+        "the ratio of A is 0"
+    );
+    assert_eq!(found.cells[3].change_ratio, Some(0.0));
+    let said = found.sentence();
+    assert!(said.contains("−100.0 % in A and −18.0 % in B"), "{said}");
+    let html = comparison_page(&a, &b, &found);
+    for part in [
+        "<b>from 0</b><small>another class</small>",
+        "<b>both 0</b><small>not certain</small>",
+        "<b>−100.0 %</b><small>another class</small>",
+        "<b>?</b><small>not measured</small>",
+        "<b>?</b><small>not known</small>",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let text = comparison_terminal(&found);
+    assert!(
+        text.contains("−100.0 → −18.0 ≠*") && text.contains("−36.0 → – ?"),
+        "{text}"
+    );
+}
+
+#[test]
 fn facts_and_cells_of_one_side_are_listed() {
     let (mut a, b) = (small(), other());
     a.cells
@@ -107,6 +147,9 @@ fn facts_and_cells_of_one_side_are_listed() {
         Some("Intel Xeon Gold 6430")
     );
     assert!(!found.facts.iter().any(|f| f.fact == "machine.facts.kernel"));
+    a.plan.seed = 7;
+    let facts = compare(&a, &b).unwrap().facts;
+    assert!(facts.iter().any(|f| f.fact == "plan.seed"), "{facts:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files: what is written is read again, and hostile ones are refused with their name and the next move.
 
-use super::{document, matrix, small, stream};
+use super::{document, matrix, small};
 use crate::interference::document::{InterferenceDocument, StreamFigures};
 use crate::interference::{
     compare, comparison_page, comparison_terminal, explained, json, page, parse, read, terminal,
@@ -180,7 +180,6 @@ fn hostile_names_in_messages_are_one_harmless_line() {
         v["cells"][0]["ratio"] = (-1).into();
     });
     assert!(!said.contains(['\u{1b}', '\n', '\u{202e}']), "{said:?}");
-    assert_eq!(stream("ssd", "read").width_bytes, None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Terminal and page: everything is there, nothing is too wide, nothing is loaded, names cannot do harm.
 
-use super::{document, matrix, small, stream};
+use super::{cell, document, matrix, small};
 use crate::interference::document::{InterferenceDocument, World};
 use crate::interference::{explained, page, terminal, worst};
 use crate::results::Caveat;
@@ -83,7 +83,44 @@ fn a_cell_without_a_ratio_says_why() {
         "{text}"
     );
     let html = page(&whole);
-    assert!(html.contains("not measured") && html.contains("memory did not suffice"));
+    assert!(
+        html.contains("<p>Not measured: memory did not suffice.</p>"),
+        "{html}"
+    );
+    assert!(!html.contains("– to –") && !html.contains("– %"), "{html}");
+}
+
+#[test]
+fn a_victim_that_is_blocked_completely_is_the_worst() {
+    let mut whole = small();
+    let (victim, background) = (
+        whole.cells[2].victim.clone(),
+        whole.cells[2].background.clone(),
+    );
+    whole.cells[2] = cell(victim, background, 0.0, 0.0);
+    whole.cells[2].repeats = 1;
+    let text = terminal(&whole);
+    assert!(text.contains("−100.0 ±0.0 ▼▼▼"), "{text}");
+    assert!(worst(&whole).contains("mmem ld with 16 threads takes 100 % of the bandwidth"));
+    let html = page(&whole);
+    for part in [
+        "<td class=\"h-d3\"><a href=\"#cell-2\"",
+        "<p>−100.0 %, 95 % interval −100.0 to −100.0 %, 1 repetition: interferes: deep suppression.</p>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+}
+
+#[test]
+fn the_method_is_that_of_the_world() {
+    let measured = page(&small());
+    let mut model = small();
+    model.world = World::Sim;
+    let model = page(&model);
+    for (html, is_model) in [(measured, false), (model, true)] {
+        assert_eq!(html.contains("change a little with the seed"), is_model);
+        assert_eq!(html.contains("Hodges and Lehmann"), !is_model);
+    }
 }
 
 #[test]
@@ -188,5 +225,4 @@ fn storage_streams_with_and_without_the_page_cache_are_two_rows() {
         text.contains("buffered") && text.contains("direct"),
         "{text}"
     );
-    assert_eq!(stream("ssd", "randread").direct, Some(true));
 }
