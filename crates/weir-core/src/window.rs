@@ -113,7 +113,8 @@ pub enum CountScope {
 }
 
 impl CountScope {
-    fn is_all(&self) -> bool {
+    /// Whether it is the sum of all places.
+    pub fn is_all(&self) -> bool {
         *self == CountScope::All
     }
 }
@@ -173,7 +174,7 @@ impl From<CountScope> for String {
 }
 
 /// How a count is known, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountProvenance {
     /// Its maker documents that the event counts this.
