@@ -174,7 +174,7 @@ impl From<CountScope> for String {
 }
 
 /// How a count is known, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountProvenance {
     /// Its maker documents that the event counts this.

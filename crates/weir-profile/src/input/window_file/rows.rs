@@ -11,7 +11,7 @@
 
 use super::{COUNTS_MAX, NAME_BYTES_MAX};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use weir_core::seam::observation::Missing;
 use weir_core::window::{Count, CountProvenance, CountScope, UnassignedEvent, WorkloadCounts};
 use weir_core::{Nanos, Role, Window, WorkloadId};
@@ -20,7 +20,7 @@ use weir_core::{Nanos, Role, Window, WorkloadId};
 const SERIES: &str = "{\"series\"";
 
 /// What counts of one row in the windows are of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Series {
     /// The machine's, where there is none.
@@ -75,7 +75,7 @@ struct Before {
 /// Makes lines of windows.
 #[derive(Default)]
 pub(super) struct RowWriter {
-    numbers: HashMap<Series, u32>,
+    numbers: BTreeMap<Series, u32>,
     before: Before,
 }
 
@@ -85,7 +85,7 @@ impl RowWriter {
         let mut new = Vec::new();
         let (mut rows, mut set_of) = (Vec::new(), Vec::new());
         let mut sets: Vec<(Nanos, Nanos)> = Vec::new();
-        let mut set_numbers: HashMap<(u64, u64), u32> = HashMap::new();
+        let mut set_numbers: BTreeMap<(u64, u64), u32> = BTreeMap::new();
         let (mut deltas, mut missing) = (Vec::new(), BTreeMap::new());
         for (workload, count) in all_counts(window) {
             let row = index(rows.len());
