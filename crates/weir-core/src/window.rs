@@ -113,7 +113,8 @@ pub enum CountScope {
 }
 
 impl CountScope {
-    fn is_all(&self) -> bool {
+    /// Whether it is the sum of all places.
+    pub fn is_all(&self) -> bool {
         *self == CountScope::All
     }
 }

@@ -103,6 +103,7 @@ const RULES: &[Rule] = &[
             "serde_json",
             "stlrs",
             "thiserror",
+            "zstd",
         ]),
         pure: Some("crates/weir-profile/src"),
         ..row("weir-profile", &["weir-core"])

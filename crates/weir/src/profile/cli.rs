@@ -28,6 +28,8 @@ pub enum ProfileCommand {
     Sim(ProfileSimArgs),
     /// What changed between two files of windows, by their scatter
     Diff(DiffArgs),
+    /// Windows as text, or figures of each window as lines of JSON, for other programs
+    Export(ProfileExportArgs),
     /// Each figure and each rule of a report, explained
     Methods(MethodsArgs),
 }
@@ -234,6 +236,66 @@ Counts a second and residences are compared, with intervals of 99 % from the win
 windows or more.
 
 Exit codes: 0 nothing changed, 1 something changed, appeared or vanished, 2 trouble.";
+
+/// `weir profile export`.
+#[derive(Debug, Args)]
+#[command(after_help = PROFILE_EXPORT_HELP)]
+pub struct ProfileExportArgs {
+    /// A file of windows
+    pub file: PathBuf,
+
+    /// What is written
+    #[arg(long, value_enum, default_value = "windows")]
+    pub what: ExportedFigures,
+
+    /// A file of windows of the idle machine, for waits and rules
+    #[arg(long, value_name = "FILE")]
+    pub idle: Option<PathBuf>,
+
+    /// Only workloads with this in their name, and not the machine; windows are exported whole
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+
+    /// Only windows from this time on, as the report shows times: 90s, 1.5ms
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub from: Option<RecordingMoment>,
+
+    /// Only windows up to this time
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub to: Option<RecordingMoment>,
+
+    /// Write into this new file [default: stdout]
+    #[arg(long, value_name = "NEW")]
+    pub out: Option<PathBuf>,
+}
+
+/// What of a file of windows is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportedFigures {
+    /// The counts: format 1 of docs/reference/windows.md, which is plain text
+    Windows,
+    /// The counts again, as small as `weir profile record` writes them; --out is needed
+    Recording,
+    /// Where loads and lines come from, by window and workload
+    Paths,
+    /// Residence, wait and pressure, by window and workload
+    Stages,
+    /// Stall cycles by stage, path and target, by window and workload
+    Stalls,
+    /// What each rule says, of all windows together
+    Findings,
+}
+
+const PROFILE_EXPORT_HELP: &str = "\
+Examples:
+  weir profile export day.windows > day.txt
+  weir profile export day.windows --what stalls --from 1h --to 2h | jq -c '[.from_ns, .subject, .stalls]'
+  weir profile export day.windows --what findings --idle quiet.windows --out findings.jsonl
+
+A line is an object with from_ns, to_ns and subject, and the figures under the name of --what, as `weir profile report \
+--json` has them. A figure that cannot be made is an object with its reason.
+
+Exit codes: 0 done, 2 trouble.";
 
 /// `weir profile methods`.
 #[derive(Debug, Args)]

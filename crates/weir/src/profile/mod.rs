@@ -4,6 +4,7 @@
 //! synthetic server.
 
 pub mod cli;
+mod export;
 mod moments;
 mod page;
 mod record;
@@ -34,6 +35,7 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
         ProfileCommand::Report(args) => show(args),
         ProfileCommand::Sim(args) => sim::simulate(args),
         ProfileCommand::Diff(args) => compare(args),
+        ProfileCommand::Export(args) => export::export(args),
         ProfileCommand::Methods(args) => {
             let methods = methods::methods();
             match args.json {
@@ -49,8 +51,8 @@ fn shown(path: &Path) -> String {
     harmless(&path.to_string_lossy())
 }
 
-/// All of a file, or of stdin. Names in it need not be UTF-8.
-fn read(path: &Path) -> Result<String> {
+/// All of a file, or of stdin.
+fn read(path: &Path) -> Result<Vec<u8>> {
     let source: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(stdin().lock()),
         false => {
@@ -67,11 +69,12 @@ fn read(path: &Path) -> Result<String> {
             shown(path)
         );
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 fn import(args: &ImportArgs, roots: &Roots) -> Result<Exit> {
-    let content = read(&args.file)?;
+    // Names in it need not be UTF-8.
+    let content = String::from_utf8_lossy(&read(&args.file)?).into_owned();
     let counted = perf_stat::read(&content, args.separator);
     let counted = counted.with_context(|| format!("cannot read {}", shown(&args.file)))?;
     let events = tables::choose(&counted, args.family.as_deref(), roots)?;
@@ -144,7 +147,7 @@ fn write_new(path: &Path, content: &[u8]) -> Result<()> {
 
 fn windows_of(path: &Path) -> Result<WindowFile> {
     let content = read(path)?;
-    let file = WindowFile::parse(&content);
+    let file = WindowFile::read(&content);
     file.with_context(|| format!("cannot read {}", shown(path)))
 }
 
@@ -172,20 +175,25 @@ fn show(args: &ReportArgs) -> Result<Exit> {
     };
     let made = report::report(&file, &options);
     if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
-        let names = report::workload_names(&file);
-        let known = match names.is_empty() {
-            true => "no workload: count with --for-each-cgroup, or record with --cgroup".to_owned(),
-            false => names.join(", "),
-        };
-        bail!(
-            "no workload has {:?} in its name; the file has {known}",
-            harmless(name)
-        );
+        bail!(workload_not_found(name, &file));
     }
     match &args.html {
         Some(dir) => page::of_report(dir, &args.file, &made),
         None => show_report(&made, args.json),
     }
+}
+
+/// What to say where no workload has that in its name.
+fn workload_not_found(name: &str, file: &WindowFile) -> String {
+    let names = report::workload_names(file);
+    let known = match names.is_empty() {
+        true => "no workload: count with --for-each-cgroup, or record with --cgroup".to_owned(),
+        false => names.join(", "),
+    };
+    format!(
+        "no workload has {:?} in its name; the file has {known}",
+        harmless(name)
+    )
 }
 
 /// Prints a report.

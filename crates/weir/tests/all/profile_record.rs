@@ -59,7 +59,9 @@ impl Host {
             let _ = writeln!(std::io::stderr(), "SKIP software events: {}", said(&output));
             return None;
         }
-        let text = fs::read_to_string(self.path("x.windows")).unwrap();
+        let exported = self.weir(&["export", &self.path("x.windows")]);
+        assert_eq!(exported.status.code(), Some(0), "{}", said(&exported));
+        let text = String::from_utf8(exported.stdout).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         Some((output, lines.collect()))
     }
@@ -207,7 +209,9 @@ fn an_interrupted_recording_is_whole_and_ends_the_command() {
 fn a_recording_that_is_killed_leaves_its_windows() {
     let host = Host::counting();
     let file = host.path("x.windows");
-    let script = "while [ $(wc -l < \"$1\") -lt 4 ]; do :; done; kill -KILL $PPID";
+    // The header, and three windows.
+    let script = "n=0; s=0; while [ $n -lt 4 ]; do t=$(stat -c %s \"$1\"); [ $t = $s ] || n=$((n + 1)); s=$t; done; \
+                  kill -KILL $PPID";
     let command = ["--interval", "100ms", "--", "sh", "-c", script, "x", &file];
     let Some((output, lines)) = host.recorded(&[&[file.as_str()], &command[..]].concat()) else {
         return;
@@ -220,13 +224,13 @@ fn a_recording_that_is_killed_leaves_its_windows() {
         "{}",
         said(&report)
     );
-    // The kill came in the middle of a line.
-    let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, &text[..text.len() - 20]).unwrap();
+    // The kill came in the middle of a write.
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() - 20]).unwrap();
     let report = host.weir(&["report", &file]);
     let out = String::from_utf8(report.stdout).unwrap();
     assert!(
-        out.contains("is cut: the recording ended in the middle of it"),
+        out.contains("the recording ended in the middle of a window"),
         "{out}"
     );
 }

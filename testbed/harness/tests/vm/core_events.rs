@@ -207,17 +207,22 @@ fn a_profile_counts_what_each_reads(vm: &Vm) -> Result<()> {
         "weir profile record /run/p.windows --cgroup work.slice/a.service --cgroup work.slice/b.service \
          > /run/p.out 2>&1 < /dev/null & echo $! > /run/p.pid",
     )?;
-    let windows = |least: u64| format!("[ \"$(wc -l < /run/p.windows)\" -gt {least} ]");
-    until(vm, &windows(1)).inspect_err(|_| println!("{:?}", vm.run("cat /run/p.out")))?;
+    // A file grows with each window.
+    let bytes = || -> Result<u64> { Ok(vm.run("stat -c %s /run/p.windows")?.trim().parse()?) };
+    let grows = |from: u64| format!("[ \"$(stat -c %s /run/p.windows)\" -gt {from} ]");
+    until(vm, "[ -s /run/p.windows ]")
+        .inspect_err(|_| println!("{:?}", vm.run("cat /run/p.out")))?;
+    until(vm, &grows(bytes()?))?;
     common::freeze(vm, false)?;
     vm.run("sleep 5")?;
     common::freeze(vm, true)?;
     let after = reads();
-    let so_far: u64 = vm.run("wc -l < /run/p.windows")?.trim().parse()?;
-    until(vm, &windows(so_far + 1))?;
+    // The window that these reads lie in, and one more.
+    until(vm, &grows(bytes()?))?;
+    until(vm, &grows(bytes()?))?;
     vm.run("kill -TERM $(cat /run/p.pid)")?;
     until(vm, "grep -q 'next: weir profile report' /run/p.out")?;
-    let text = vm.run("cat /run/p.windows")?;
+    let text = vm.run("weir profile export /run/p.windows")?;
     common::freeze(vm, false)?;
     ends_with(
         vm,

@@ -85,6 +85,7 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     if end == End::Full {
         say("the file is as large as `weir profile report` reads: record with a longer --interval");
     }
+    sink.finish()?;
     say(&summary(&mut recorder, &sink, &args.file));
     Ok(match recorder.command().and_then(HeldCommand::ended) {
         Some(code) if end == End::Over && code != 0 => Exit::OfCommand(code),

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of windows while it grows: a line at a time, so that a recording that is killed leaves all windows but
-//! the last.
+//! The file of windows while it grows: a window at a time, so that a recording that is killed leaves all windows
+//! but the last.
 
 use crate::profile::shown;
-use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use weir_core::{Nanos, Window};
-use weir_profile::window_file::{FILE_BYTES_MAX, Header};
+use weir_profile::window_file::{Header, WindowEncoder};
 
 /// Why no more windows can be kept.
 #[derive(Debug, thiserror::Error)]
@@ -19,10 +18,23 @@ pub struct SinkError {
     kept: String,
 }
 
+impl SinkError {
+    /// `kept`: the windows that are in it, if there are any.
+    fn new(path: &Path, why: io::Error, kept: Option<String>) -> SinkError {
+        let path = shown(path);
+        let kept = match kept {
+            None => "nothing is recorded: make room, or name a file on another disk".to_owned(),
+            Some(kept) => format!("{kept} are in it: weir profile report {path}"),
+        };
+        SinkError { path, why, kept }
+    }
+}
+
 /// A file of windows that is being written.
 pub struct WindowSink {
     file: File,
     path: PathBuf,
+    encoder: WindowEncoder,
     bytes: u64,
     window_count: usize,
     length: Nanos,
@@ -34,22 +46,27 @@ impl WindowSink {
     /// # Errors
     /// The disk is full, or takes nothing more.
     pub fn new(file: File, path: &Path, header: &Header) -> Result<WindowSink, SinkError> {
-        let mut sink = WindowSink {
-            file,
-            path: path.to_path_buf(),
-            bytes: 0,
-            window_count: 0,
-            length: Nanos(0),
-        };
-        let written = sink.line(header);
-        match written {
-            Ok(_) => Ok(sink),
-            Err(why) => {
-                // Nothing is in it; if it cannot be removed, it is an empty file.
-                let _ = std::fs::remove_file(path);
-                Err(sink.lost(why))
-            }
-        }
+        let begun = WindowEncoder::new(header).and_then(|mut encoder| {
+            let bytes = encoder.begin()?;
+            Ok((encoder, bytes))
+        });
+        let made = begun.and_then(|(encoder, bytes)| {
+            let mut sink = WindowSink {
+                file,
+                path: path.to_path_buf(),
+                encoder,
+                bytes: 0,
+                window_count: 0,
+                length: Nanos(0),
+            };
+            sink.append(&bytes)?;
+            Ok(sink)
+        });
+        made.map_err(|why| {
+            // Nothing is in it; if it cannot be removed, it is an empty file.
+            let _ = std::fs::remove_file(path);
+            SinkError::new(path, why, None)
+        })
     }
 
     /// Appends a window; false where a reader would refuse the file with it.
@@ -57,42 +74,48 @@ impl WindowSink {
     /// # Errors
     /// As [`WindowSink::new`]. What was written before is whole.
     pub fn write(&mut self, window: &Window) -> Result<bool, SinkError> {
-        match self.line(window) {
-            Ok(true) => {
-                self.window_count += 1;
-                let length = window.length().unwrap_or_default();
-                self.length = Nanos(self.length.0.saturating_add(length.0));
-                Ok(true)
-            }
-            Ok(false) => Ok(false),
-            Err(why) => Err(self.lost(why)),
+        let is_written = self.add(window);
+        if let Ok(true) = is_written {
+            self.window_count += 1;
+            let length = window.length().unwrap_or_default();
+            self.length = Nanos(self.length.0.saturating_add(length.0));
         }
+        is_written.map_err(|why| SinkError::new(&self.path, why, self.kept()))
     }
 
-    fn line(&mut self, value: &impl Serialize) -> io::Result<bool> {
-        let line = serde_json::to_string(value)? + "\n";
-        let bytes = self.bytes.saturating_add(line.len() as u64);
-        if bytes > FILE_BYTES_MAX {
+    fn add(&mut self, window: &Window) -> io::Result<bool> {
+        let Some(bytes) = self.encoder.add(window)? else {
             return Ok(false);
-        }
-        let written = self.file.write_all(line.as_bytes());
+        };
+        self.append(&bytes)?;
+        Ok(true)
+    }
+
+    /// All of it, or nothing.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(bytes);
         if written.is_err() {
-            // A part of a line that stays is left out by the reader.
+            // A part of a window that stays is left out by the reader.
             let cut = self.file.set_len(self.bytes);
             let _ = cut.and_then(|()| self.file.seek(SeekFrom::Start(self.bytes)));
         }
         written?;
-        self.bytes = bytes;
-        Ok(true)
+        self.bytes += bytes.len() as u64;
+        Ok(())
     }
 
-    fn lost(&self, why: io::Error) -> SinkError {
-        let path = shown(&self.path);
-        let kept = match self.window_count {
-            0 => "nothing is recorded: make room, or name a file on another disk".to_owned(),
-            _ => format!("{} are in it: weir profile report {path}", self.so_far()),
-        };
-        SinkError { path, why, kept }
+    /// Ends the file, which gives its last windows their checksum.
+    ///
+    /// # Errors
+    /// The disk is full. All windows can be read in spite of it.
+    pub fn finish(&mut self) -> Result<(), SinkError> {
+        let bytes = self.encoder.finish();
+        let ended = bytes.and_then(|bytes| self.append(&bytes));
+        ended.map_err(|why| SinkError::new(&self.path, why, self.kept()))
+    }
+
+    fn kept(&self) -> Option<String> {
+        (self.window_count > 0).then(|| self.so_far())
     }
 
     /// How many windows are in it.
@@ -136,8 +159,7 @@ mod tests {
         let mut sink = WindowSink::new(file, &path, &header()).unwrap();
         for number in 0..3u64 {
             assert!(sink.write(&window(number * 1_000_000_000)).unwrap());
-            let text = std::fs::read_to_string(&path).unwrap();
-            let read = WindowFile::parse(&text).unwrap();
+            let read = WindowFile::read(&std::fs::read(&path).unwrap()).unwrap();
             assert_eq!(read.windows.len() as u64, number + 1);
         }
         assert_eq!(sink.so_far(), "3 windows (3.0 s)");
@@ -165,17 +187,7 @@ mod tests {
             why.contains("1 window (1.0 s) are in it: weir profile report"),
             "{why}"
         );
-        let read = WindowFile::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let read = WindowFile::read(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(read.windows.len(), 1);
-    }
-
-    #[test]
-    fn a_file_that_no_reader_takes_is_not_made() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.windows");
-        let mut sink = WindowSink::new(File::create(&path).unwrap(), &path, &header()).unwrap();
-        sink.bytes = FILE_BYTES_MAX - 3;
-        assert!(!sink.write(&window(0)).unwrap());
-        assert_eq!(sink.window_count(), 0);
     }
 }

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file of windows: lines of JSON, the first says of what machine they are. docs/reference/windows.md
-//! describes it for other programs. A file is hostile input: lines, windows, counts and names are bounded, and
-//! unknown keys are refused.
+//! describes it for other programs. Format 1 is plain text with all keys in each line, for programs that make or
+//! read one; format 2 ([`frames`], [`rows`]) is what weir records, fifty times smaller. A file is hostile input:
+//! lines, windows, counts and names are bounded, and unknown keys are refused.
+
+#[cfg(test)]
+mod format2_tests;
+mod frames;
+mod rows;
+
+pub use frames::WindowEncoder;
 
 use crate::stages::Capacities;
 use serde::{Deserialize, Serialize};
 use weir_core::Window;
 use weir_core::window::Count;
 
-/// The format's version.
+/// The format of plain text.
 pub const VERSION: u32 = 1;
 /// Bytes of a file.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of the lines in a file, once they are decompressed.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
+/// All formats that are read.
+const FORMATS: [u32; 2] = [1, 2];
 /// Bytes of a line.
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// Windows of a file: a second each, 11 days.
@@ -51,6 +63,21 @@ impl Header {
             notes: Vec::new(),
         }
     }
+
+    /// The first line of a file of this format.
+    fn of_line(line: &str, format: u32) -> Result<Header, WindowFileError> {
+        let header: Header = serde_json::from_str(line).map_err(|e| header_error(line, &e))?;
+        match header.weir_windows {
+            found if found == format => {}
+            2 => return Err(WindowFileError::Decompressed),
+            found => return Err(WindowFileError::Version(found)),
+        }
+        if let Some((queue, _)) = header.capacities.iter().find(|(_, entries)| **entries == 0) {
+            let why = format!("capacities: {queue} has 0 entries, and a queue has one at least");
+            return Err(WindowFileError::Line { line: 1, why });
+        }
+        Ok(header)
+    }
 }
 
 /// A file of windows.
@@ -69,8 +96,11 @@ pub enum WindowFileError {
     #[error("the file is empty: `weir profile import` writes files of windows")]
     Empty,
     /// A format of a later weir, or of none.
-    #[error("format {0} of windows is not known to this weir, which reads format {VERSION}")]
+    #[error("format {0} of windows is not known to this weir, which reads formats 1 and 2")]
     Version(u32),
+    /// Lines of format 2 that somebody has decompressed.
+    #[error("its lines are of format 2, which is read compressed: compress it with zstd")]
+    Decompressed,
     /// The first line is none of such a file.
     #[error(
         "no file of windows: its first line is not a header ({0}); make one with `weir profile import`"
@@ -87,22 +117,27 @@ pub enum WindowFileError {
 }
 
 impl WindowFile {
-    /// Reads one. A last line without its end, of a recording that was killed, is left out, and a note says so.
+    /// Reads one of either format.
+    ///
+    /// # Errors
+    /// The first fault, with its line.
+    pub fn read(bytes: &[u8]) -> Result<WindowFile, WindowFileError> {
+        if bytes.starts_with(&frames::MAGIC) {
+            return frames::FrameReader::new(bytes).read();
+        }
+        // Names need not be UTF-8.
+        WindowFile::parse(&String::from_utf8_lossy(bytes))
+    }
+
+    /// Reads one of format 1. A last line without its end, of a recording that was killed, is left out, and a note
+    /// says so.
     ///
     /// # Errors
     /// The first fault, with its line.
     pub fn parse(text: &str) -> Result<WindowFile, WindowFileError> {
         let mut lines = text.lines().enumerate();
         let (_, first) = lines.next().ok_or(WindowFileError::Empty)?;
-        let mut header: Header =
-            serde_json::from_str(first).map_err(|e| header_error(first, &e))?;
-        if header.weir_windows != VERSION {
-            return Err(WindowFileError::Version(header.weir_windows));
-        }
-        if let Some((queue, _)) = header.capacities.iter().find(|(_, entries)| **entries == 0) {
-            let why = format!("capacities: {queue} has 0 entries, and a queue has one at least");
-            return Err(WindowFileError::Line { line: 1, why });
-        }
+        let mut header = Header::of_line(first, VERSION)?;
         let cut = cut_line(text);
         let mut windows = Vec::new();
         for (place, line) in lines {
@@ -135,12 +170,16 @@ impl WindowFile {
         Ok(WindowFile { header, windows })
     }
 
-    /// As it is written.
+    /// As it is written in format 1.
     ///
     /// # Errors
     /// A value that JSON does not have; there is none.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
-        let mut text = serde_json::to_string(&self.header)? + "\n";
+        let header = Header {
+            weir_windows: VERSION,
+            ..self.header.clone()
+        };
+        let mut text = serde_json::to_string(&header)? + "\n";
         for window in &self.windows {
             text += &serde_json::to_string(window)?;
             text.push('\n');
@@ -162,12 +201,15 @@ fn header_error(line: &str, why: &serde_json::Error) -> WindowFileError {
         weir_windows: u32,
     }
     match serde_json::from_str::<VersionOnly>(line) {
-        Ok(found) if found.weir_windows != VERSION => WindowFileError::Version(found.weir_windows),
+        Ok(found) if !FORMATS.contains(&found.weir_windows) => {
+            WindowFileError::Version(found.weir_windows)
+        }
         _ => WindowFileError::Header(why.to_string()),
     }
 }
 
-fn check(window: &Window) -> Result<(), String> {
+/// Whether a window can be, and how many counts it has.
+fn check(window: &Window) -> Result<usize, String> {
     if window.to < window.from {
         return Err("the window ends before it begins".into());
     }
@@ -190,7 +232,7 @@ fn check(window: &Window) -> Result<(), String> {
     if names.chain(events).any(|name| name.len() > NAME_BYTES_MAX) {
         return Err(format!("a name is longer than {NAME_BYTES_MAX} bytes"));
     }
-    Ok(())
+    Ok(counts.len())
 }
 
 #[cfg(test)]
@@ -257,7 +299,8 @@ mod tests {
             assert_ne!(changed, text, "{old}");
             WindowFile::parse(&changed).unwrap_err().to_string()
         };
-        assert!(said("\"weir_windows\":1", "\"weir_windows\":2,\"x\":1").contains("format 2"));
+        assert!(said("\"weir_windows\":1", "\"weir_windows\":3,\"x\":1").contains("format 3"));
+        assert!(said("\"weir_windows\":1", "\"weir_windows\":2").contains("compress it with zstd"));
         assert!(said("\"weir_windows\":1,", "").contains("weir profile import"));
         assert!(
             said("\"from\":0", "\"from\":2000000000").contains("line 2: the window ends before")
