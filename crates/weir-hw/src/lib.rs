@@ -20,6 +20,7 @@
 
 pub mod access_counters;
 pub mod cache;
+pub mod dram;
 
 pub mod memory_device;
 pub mod server;

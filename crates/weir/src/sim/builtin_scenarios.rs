@@ -96,7 +96,7 @@ pub fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
     let file = std::fs::File::open(path)?;
     file.take(bytes + 1).read_to_string(&mut text)?;
     if text.len() as u64 > bytes {
-        bail!("it is larger than {bytes} bytes: that is no scenario");
+        bail!("it is larger than {bytes} bytes, too large for such a file");
     }
     Ok(text)
 }

@@ -2,13 +2,18 @@
 //! Arguments of `weir sim`.
 
 use crate::cli::PolicyName;
-use clap::Args;
+use crate::sim::dram::cli::DramArgs;
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 /// `weir sim`.
 #[derive(Debug, Args)]
-#[command(after_help = SIM_HELP)]
+#[command(after_help = SIM_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SimArgs {
+    /// A model by itself, instead of a scenario
+    #[command(subcommand)]
+    pub model: Option<SimModel>,
+
     /// Name of a scenario that is built in (--list), or path of a TOML file
     #[arg(value_name = "SCENARIO", required_unless_present = "list")]
     pub scenario: Option<String>,
@@ -73,6 +78,13 @@ pub struct SimArgs {
     pub out: Option<PathBuf>,
 }
 
+/// Models that run by themselves.
+#[derive(Debug, Subcommand)]
+pub enum SimModel {
+    /// A DRAM channel at command level: bandwidth, row hits and latency of a trace
+    Dram(DramArgs),
+}
+
 const SIM_HELP: &str = "\
 Examples:
   weir sim --list                             what is built in
@@ -85,6 +97,7 @@ Examples:
   weir sim thesis-limit --print > my.toml     a scenario to change
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
+  weir sim dram --trace rand --writes 20      a DRAM channel by itself
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 

@@ -6,6 +6,7 @@
 //!        (which    (what       (weir-sim,  └─► bounds
 //!         scenario) controls)   all CPUs)
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
+//! dram: a model by itself
 //! ```
 //!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
@@ -16,6 +17,7 @@ mod bounds;
 pub mod builtin_scenarios;
 pub mod cli;
 pub mod controllers;
+mod dram;
 mod record;
 pub mod results;
 pub mod table;
@@ -25,7 +27,7 @@ use crate::output::text::harmless;
 use anyhow::Result;
 use batch::Batch;
 use builtin_scenarios::Loaded;
-use cli::SimArgs;
+use cli::{SimArgs, SimModel};
 use controllers::Choice;
 use serde::Serialize;
 use std::fmt::Write;
@@ -39,6 +41,9 @@ use weir_report::results::Results;
 /// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot
 /// be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
+    if let Some(SimModel::Dram(model)) = &args.model {
+        return dram::dram(model);
+    }
     let Some(name) = &args.scenario else {
         return list(args.json);
     };
