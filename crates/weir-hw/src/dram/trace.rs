@@ -225,11 +225,18 @@ fn read_line(line: &str, earlier: Clock) -> Result<TraceLine, String> {
     let shown: String = line.chars().take(SHOWN_CHARS).collect();
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
-        [kind, address] => Ok(TraceLine {
-            address: number(address)?,
-            kind: kind_of(kind).ok_or(format!("`{shown}` begins with no LD or ST"))?,
-            not_before: 0,
-        }),
+        [first, second] => {
+            let (kind, address) = match (kind_of(first), kind_of(second)) {
+                (Some(kind), _) => (kind, second),
+                (None, Some(kind)) => (kind, first),
+                (None, None) => return Err(format!("`{shown}` has no LD or ST")),
+            };
+            Ok(TraceLine {
+                address: number(address)?,
+                kind,
+                not_before: 0,
+            })
+        }
         [address, kind, clock] => {
             let kind = kind_of(kind).ok_or(format!("`{shown}` has no READ or WRITE"))?;
             let not_before = number(clock)?;
@@ -275,7 +282,7 @@ mod tests {
 
     #[test]
     fn both_forms_are_read() {
-        let text = "# made by hand\nLD 0x40\n\nST 128\n0x100 WRITE 7\n256 read 9\n";
+        let text = "# made by hand\nLD 0x40\n\n128 W\n0x100 WRITE 7\n256 read 9\n";
         let lines = read_trace(text, "t").unwrap();
         let plain: Vec<_> = lines
             .iter()
@@ -299,7 +306,7 @@ mod tests {
             ("LD", "has 1 words"),
             ("LD 0xzz", "`0xzz` is no number"),
             ("LD -1", "`-1` is no number"),
-            ("XX 12", "begins with no LD or ST"),
+            ("XX 12", "`XX 12` has no LD or ST"),
             ("0x10 FETCH 3", "has no READ or WRITE"),
             ("LD 99999999999999999999", "is no number of at most 64 bits"),
             ("LD 1 2 3", "has 4 words"),

@@ -188,7 +188,7 @@ fn nonsense_is_answered_with_the_next_move() {
         ),
         (
             &["--trace", &trace],
-            "line 2: `LOAD 1` begins with no LD or ST; write `LD ADDRESS`",
+            "line 2: `LOAD 1` has no LD or ST; write `LD ADDRESS`",
         ),
         (&["--trace", &empty], "has no request"),
         (

@@ -13,8 +13,8 @@ use figures::DramRun;
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use weir_hw::dram::{
-    ChannelSettings, DramChannel, DramProfile, PEERS_SEED, PatternTrace, TraceLine, TracePattern,
-    read_trace, replay,
+    ChannelSettings, DramChannel, DramProfile, PEERS_SEED, PatternTrace, ReplaySpan, TraceLine,
+    TracePattern, read_trace, replay,
 };
 
 /// Requests of a made pattern.
@@ -38,29 +38,38 @@ pub fn dram(args: &DramArgs) -> Result<Exit> {
     };
     let order = args.order.order(&profile, args.queue);
     let mut channel = DramChannel::new(&profile, settings, order);
-    let begun = cpu_seconds();
-    let span = match TracePattern::named(&args.trace) {
+    let requests = args.requests;
+    let (span, seconds) = match TracePattern::named(&args.trace) {
         Some(pattern) => {
             let writes = args.writes.unwrap_or(0);
             let seed = args.seed.unwrap_or(PEERS_SEED);
             let lines = PatternTrace::new(pattern, &profile.organisation, writes, seed);
-            let requests = args.requests.unwrap_or(REQUESTS);
-            replay(&mut channel, lines.take(usize::try_from(requests)?))
+            timed(&mut channel, lines, requests.unwrap_or(REQUESTS))?
         }
         None => {
             let lines = trace(args)?;
-            let requests = args.requests.unwrap_or(lines.len() as u64);
-            let lines = lines.into_iter().cycle();
-            replay(&mut channel, lines.take(usize::try_from(requests)?))
+            let requests = requests.unwrap_or(lines.len() as u64);
+            timed(&mut channel, lines.into_iter().cycle(), requests)?
         }
     };
-    let run = DramRun::new(args, &profile, &channel, span, cpu_seconds() - begun);
+    let run = DramRun::new(args, &profile, &channel, span, seconds);
     if args.json {
         print_json(&run)?;
     } else {
         print(&run.text(&profile))?;
     }
     Ok(Exit::Done)
+}
+
+/// Replays so many requests; how long that took, in seconds of CPU time.
+fn timed(
+    channel: &mut DramChannel,
+    lines: impl Iterator<Item = TraceLine>,
+    requests: u64,
+) -> Result<(ReplaySpan, f64)> {
+    let begun = cpu_seconds();
+    let span = replay(channel, lines.take(usize::try_from(requests)?));
+    Ok((span, cpu_seconds() - begun))
 }
 
 /// CPU time of this thread so far, seconds.
