@@ -21,6 +21,7 @@
 
 pub mod access_counters;
 pub mod cache;
+pub mod dram;
 pub mod host_path;
 
 pub mod memory_device;

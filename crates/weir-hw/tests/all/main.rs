@@ -16,9 +16,15 @@ mod simplex;
 #[allow(dead_code)]
 mod thesis;
 
+// The mixes of the comparison of DRAM orders.
+#[path = "../../examples/dram_orders/mixes.rs"]
+#[allow(dead_code)]
+mod mixes;
+
 mod access_counters;
 mod calibration;
 mod closed_network;
+mod dram;
 mod event_sim;
 mod host_path;
 mod profile;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// What values that are numbers are called in the help.
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 12] = [
     "N",
     "P",
     "H",
@@ -20,6 +20,7 @@ const NUMBERS: [&str; 11] = [
     "SIZE",
     "RATE|PERCENT|knee",
     "RATE|PERCENT",
+    "PERCENT",
 ];
 
 /// The command line, with numbers that may be negative.

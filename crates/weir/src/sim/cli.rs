@@ -2,6 +2,7 @@
 //! Arguments of `weir sim`.
 
 use crate::cli::PolicyName;
+use crate::sim::dram::cli::DramArgs;
 use crate::sim::interference::cli::InterferenceArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = SIM_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SimArgs {
-    /// Another question than a scenario's
+    /// A model by itself, instead of a scenario
     #[command(subcommand)]
     pub command: Option<SimCommand>,
 
@@ -78,9 +79,12 @@ pub struct SimArgs {
     pub out: Option<PathBuf>,
 }
 
-/// What else can be simulated.
+/// Models that run by themselves.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
+    /// A DRAM channel at command level: bandwidth, row hits and latency of a trace
+    Dram(DramArgs),
+
     /// What streams of memory and storage traffic do to each other: DRAM, CXL memory, SSD
     Interference(Box<InterferenceArgs>),
 }
@@ -98,6 +102,7 @@ Examples:
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
   weir sim interference                       which stream takes whose bandwidth
+  weir sim dram --trace rand --writes 20      a DRAM channel by itself
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 

@@ -8,7 +8,8 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
-//! [`interference`] asks another model: what streams of traffic do to each other.
+//! Models run by themselves: [`dram`] a channel of memory, [`interference`] what streams of traffic do to each
+//! other.
 //!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
 //! and no file is written but where `--out` and `--record` say.
@@ -18,6 +19,7 @@ mod bounds;
 pub mod builtin_scenarios;
 pub mod cli;
 pub mod controllers;
+mod dram;
 mod interference;
 mod record;
 pub mod results;
@@ -28,7 +30,7 @@ use crate::output::text::harmless;
 use anyhow::Result;
 use batch::Batch;
 use builtin_scenarios::Loaded;
-use cli::SimArgs;
+use cli::{SimArgs, SimCommand};
 use controllers::Choice;
 use serde::Serialize;
 use std::fmt::Write;
@@ -42,8 +44,11 @@ use weir_report::results::Results;
 /// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot
 /// be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
-    if let Some(cli::SimCommand::Interference(args)) = &args.command {
-        return interference::interference(args);
+    if let Some(command) = &args.command {
+        return match command {
+            SimCommand::Dram(args) => dram::dram(args),
+            SimCommand::Interference(args) => interference::interference(args),
+        };
     }
     let Some(name) = &args.scenario else {
         return list(args.json);

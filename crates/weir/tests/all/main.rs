@@ -13,6 +13,7 @@ mod calibrate;
 mod checked;
 mod containers;
 mod damaged;
+mod dram;
 mod events;
 mod groups;
 mod interference;
