@@ -21,3 +21,4 @@ mod closed_network;
 mod event_sim;
 mod profile;
 mod server;
+mod type2;
