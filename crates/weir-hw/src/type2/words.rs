@@ -2,7 +2,7 @@
 //! The words of the model: operations, states, messages, stages. Each has the name that the paper or CXL
 //! writes.
 
-/// An enum whose variants have a name.
+/// An enum with a name for each variant.
 macro_rules! named {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$about])*

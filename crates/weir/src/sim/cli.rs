@@ -2,13 +2,18 @@
 //! Arguments of `weir sim`.
 
 use crate::cli::PolicyName;
-use clap::Args;
+use crate::sim::type2::cli::Type2Args;
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 /// `weir sim`.
 #[derive(Debug, Args)]
-#[command(after_help = SIM_HELP)]
+#[command(after_help = SIM_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SimArgs {
+    /// What to simulate instead of a scenario
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
+
     /// Name of a scenario that is built in (--list), or path of a TOML file
     #[arg(value_name = "SCENARIO", required_unless_present = "list")]
     pub scenario: Option<String>,
@@ -73,6 +78,13 @@ pub struct SimArgs {
     pub out: Option<PathBuf>,
 }
 
+/// Models that are no scenarios.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// A CXL Type-2 device: its coherence, checked, and its times beside the paper's
+    Type2(Type2Args),
+}
+
 const SIM_HELP: &str = "\
 Examples:
   weir sim --list                             what is built in
@@ -85,6 +97,7 @@ Examples:
   weir sim thesis-limit --print > my.toml     a scenario to change
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
+  weir sim type2                              a Type-2 device, without a scenario
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 

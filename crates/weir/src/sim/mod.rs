@@ -19,13 +19,14 @@ pub mod controllers;
 mod record;
 pub mod results;
 pub mod table;
+mod type2;
 
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use anyhow::Result;
 use batch::Batch;
 use builtin_scenarios::Loaded;
-use cli::SimArgs;
+use cli::{SimArgs, SimCommand};
 use controllers::Choice;
 use serde::Serialize;
 use std::fmt::Write;
@@ -39,6 +40,9 @@ use weir_report::results::Results;
 /// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot
 /// be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
+    if let Some(SimCommand::Type2(args)) = &args.command {
+        return type2::type2(args);
+    }
     let Some(name) = &args.scenario else {
         return list(args.json);
     };

@@ -3,7 +3,7 @@
 //! evictions, bias flips, and each order of delivery that the channels allow. The first violation found is a
 //! shortest one.
 //!
-//! *Nobody waits for ever* is shown in two steps. No state has work in progress and no next delivery. And the
+//! *Every operation ends* is shown in two steps. No state has work in progress and no next delivery. And the
 //! graph of deliveries alone has no circle, so that what is in progress ends after at most so many deliveries
 //! ([`Explored::longest_drain`]) in whatever order they come; an arbiter must be fair to a new operation.
 

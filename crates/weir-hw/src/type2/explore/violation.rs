@@ -75,12 +75,12 @@ impl fmt::Display for Violation {
             ),
             Violation::Stuck => write!(
                 f,
-                "nobody waits for ever: an operation waits, and no message is under way"
+                "every operation ends: an operation waits, and no message is under way"
             ),
             Violation::RunsForEver => {
                 write!(
                     f,
-                    "nobody waits for ever: messages follow each other in a circle"
+                    "every operation ends: messages follow each other in a circle"
                 )
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every interleaving over one line keeps the rules, and a broken protocol is found out. Two lines:
-//! `cargo run --release -p weir-hw --example explore_type2 two`.
+//! `weir sim type2 --explore --lines host,device`.
 
 use std::collections::{BTreeSet, HashSet};
 use weir_hw::type2::explore::{Exploration, Explored, Move, Violation, World, chart};
@@ -72,7 +72,7 @@ const FOUND_AS: [(Fault, &str); 12] = [
     (Fault::BiasStays, "nothing of a device-bias region"),
     (Fault::FlipWithoutFlush, "nothing of a device-bias region"),
     (Fault::PushDuringFlip, "nothing of a device-bias region"),
-    (Fault::GoForgotten, "nobody waits for ever"),
+    (Fault::GoForgotten, "every operation ends"),
 ];
 
 #[test]
