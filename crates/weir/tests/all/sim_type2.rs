@@ -153,7 +153,7 @@ fn nonsense_is_refused_with_the_next_move() {
         assert!(said.contains(words), "{args:?}: {said}");
     }
     let said = refused(&["sim", "--seed", "3", "type2"]);
-    assert!(said.contains("cannot be used with"), "{said}");
+    assert!(said.contains("no scenario is called `type2`"), "{said}");
 }
 
 #[test]
