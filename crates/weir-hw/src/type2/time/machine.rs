@@ -126,7 +126,7 @@ impl Watch for Clocked<'_> {
 
 /// What the machine is asked to follow.
 #[derive(Clone, Copy)]
-enum Access {
+enum LineAccess {
     Device(DeviceOp),
     Host(HostOp),
     EvictDevice,
@@ -232,12 +232,12 @@ impl Type2Machine {
         home: LineHome,
         line: u64,
     ) -> Finished {
-        self.follow(at_ns, Access::Device(op), home, line, None)
+        self.follow(at_ns, LineAccess::Device(op), home, line, None)
     }
 
     /// An access of a core to a line that begins at this time.
     pub fn host_access(&mut self, at_ns: f64, op: HostOp, home: LineHome, line: u64) -> Finished {
-        self.follow(at_ns, Access::Host(op), home, line, None)
+        self.follow(at_ns, LineAccess::Host(op), home, line, None)
     }
 
     /// As [`Self::device_access`], with all that happens on the way.
@@ -248,7 +248,7 @@ impl Type2Machine {
         line: u64,
     ) -> (Finished, Vec<TimedEvent>) {
         let mut events = Vec::new();
-        let finished = self.follow(0.0, Access::Device(op), home, line, Some(&mut events));
+        let finished = self.follow(0.0, LineAccess::Device(op), home, line, Some(&mut events));
         (finished, events)
     }
 
@@ -260,7 +260,7 @@ impl Type2Machine {
         line: u64,
     ) -> (Finished, Vec<TimedEvent>) {
         let mut events = Vec::new();
-        let finished = self.follow(0.0, Access::Host(op), home, line, Some(&mut events));
+        let finished = self.follow(0.0, LineAccess::Host(op), home, line, Some(&mut events));
         (finished, events)
     }
 
@@ -274,7 +274,7 @@ impl Type2Machine {
     fn follow(
         &mut self,
         at_ns: f64,
-        access: Access,
+        access: LineAccess,
         home: LineHome,
         number: u64,
         events: Option<&mut Vec<TimedEvent>>,
@@ -295,7 +295,7 @@ impl Type2Machine {
             if let Some(left) = left {
                 self.counts.device_evictions += 1;
                 let mut line = CoherentLine::cached(home, left.state, CacheState::Invalid);
-                self.run(last_ns, Access::EvictDevice, &mut line, None);
+                self.run(last_ns, LineAccess::EvictDevice, &mut line, None);
             }
         }
         let left = self.llc.put(CachedLine {
@@ -306,7 +306,7 @@ impl Type2Machine {
         if let Some(left) = left.filter(|left| left.line & DEVICE_MEMORY != 0) {
             let home = LineHome::DeviceMemory;
             let mut line = CoherentLine::cached(home, CacheState::Invalid, left.state);
-            self.run(last_ns, Access::EvictHost, &mut line, None);
+            self.run(last_ns, LineAccess::EvictHost, &mut line, None);
         }
         finished
     }
@@ -315,7 +315,7 @@ impl Type2Machine {
     fn run(
         &mut self,
         at_ns: f64,
-        access: Access,
+        access: LineAccess,
         line: &mut CoherentLine,
         events: Option<&mut Vec<TimedEvent>>,
     ) -> (Finished, f64) {
@@ -335,10 +335,10 @@ impl Type2Machine {
             watch: &mut clocked,
         };
         match access {
-            Access::Device(op) => device::begin(line, op, &mut cx),
-            Access::Host(op) => host::begin(line, op, &mut cx),
-            Access::EvictDevice => device::evict(line, &mut cx),
-            Access::EvictHost => host::evict(line, &mut cx),
+            LineAccess::Device(op) => device::begin(line, op, &mut cx),
+            LineAccess::Host(op) => host::begin(line, op, &mut cx),
+            LineAccess::EvictDevice => device::evict(line, &mut cx),
+            LineAccess::EvictHost => host::evict(line, &mut cx),
         }
         deliver_all(line, &mut cx);
         let ended_ns = clocked.ended.unwrap_or(clocked.now);
