@@ -8,6 +8,8 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
+//! [`type2`] has no scenario: a model of weir-hw beside the paper that measured it.
+//!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
 //! and no file is written but where `--out` and `--record` say.
 
