@@ -13,7 +13,9 @@
 //! A device in steady state, calibrated against measurements, is [`memory_device::LoadedDevice`]
 //! (its figures: [`memory_device::Profile`]). [`access_counters`] are the registers that a host reads.
 //! [`server`] is a whole machine, line by line, with its performance counters and the truth behind them.
+//! [`dram`] is a channel of DRAM at command level, with the order in which it takes requests.
 //! [`host_path`] is what streams of memory and storage traffic do to each other on the way to memory.
+//! [`type2`] is a CXL Type-2 device: its coherence protocol, explored exhaustively, and its times.
 //!
 //! The testbed's device model drives these from many vCPU threads at once, so the shared ones (calendar,
 //! cache) are lock-free and take calls with times out of order; the simulator drives the same code
@@ -23,9 +25,9 @@ pub mod access_counters;
 pub mod cache;
 pub mod dram;
 pub mod host_path;
-
 pub mod memory_device;
 pub mod server;
+pub mod type2;
 
 pub use cache::{CacheFilter, Lookup};
 pub use memory_device::{

@@ -29,3 +29,4 @@ mod event_sim;
 mod host_path;
 mod profile;
 mod server;
+mod type2;

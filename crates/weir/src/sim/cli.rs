@@ -4,6 +4,7 @@
 use crate::cli::PolicyName;
 use crate::sim::dram::cli::DramArgs;
 use crate::sim::interference::cli::InterferenceArgs;
+use crate::sim::type2::cli::Type2Args;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -87,6 +88,9 @@ pub enum SimCommand {
 
     /// What streams of memory and storage traffic do to each other: DRAM, CXL memory, SSD
     Interference(Box<InterferenceArgs>),
+
+    /// A CXL Type-2 device: its coherence, checked, and its times beside the paper's
+    Type2(Type2Args),
 }
 
 const SIM_HELP: &str = "\
@@ -103,6 +107,7 @@ Examples:
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
   weir sim interference                       which stream takes whose bandwidth
   weir sim dram --trace rand --writes 20      a DRAM channel by itself
+  weir sim type2                              a Type-2 device, without a scenario
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 

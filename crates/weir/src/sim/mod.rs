@@ -8,8 +8,8 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
-//! Models run by themselves: [`dram`] a channel of memory, [`interference`] what streams of traffic do to each
-//! other.
+//! Models of weir-hw run by themselves: [`dram`] a channel of memory, [`interference`] what streams of traffic
+//! do to each other, [`type2`] a CXL Type-2 device.
 //!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
 //! and no file is written but where `--out` and `--record` say.
@@ -24,6 +24,7 @@ mod interference;
 mod record;
 pub mod results;
 pub mod table;
+mod type2;
 
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
@@ -48,6 +49,7 @@ pub fn sim(args: &SimArgs) -> Result<Exit> {
         return match command {
             SimCommand::Dram(args) => dram::dram(args),
             SimCommand::Interference(args) => interference::interference(args),
+            SimCommand::Type2(args) => type2::type2(args),
         };
     }
     let Some(name) = &args.scenario else {

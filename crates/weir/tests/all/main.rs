@@ -35,6 +35,7 @@ mod screens;
 mod servers;
 mod sim;
 mod sim_bounds;
+mod sim_type2;
 mod simulated;
 mod sound;
 mod trouble;

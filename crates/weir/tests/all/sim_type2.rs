@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does `weir sim type2` show each figure with the paper's, follow an access, explore, and refuse nonsense?
+
+use crate::sim::{done, stderr, stdout, weir};
+use serde_json::Value;
+use std::fs;
+
+const PROFILE: &str = include_str!("../../../weir-hw/profiles/agilex7-type2.toml");
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&done(args)).unwrap()
+}
+
+/// What trouble says; the exit code is 2.
+fn refused(args: &[&str]) -> String {
+    let output = weir(args);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    stderr(&output)
+}
+
+#[test]
+fn all_tables_are_printed_and_say_what_is_fitted_and_what_predicted() {
+    let text = done(&["sim", "type2"]);
+    for words in [
+        "Table III: states before → after",
+        "96 of 96 transitions are the paper's",
+        "latency, CS-rd over ld, LLC hit",
+        "cxl-zswap, total",
+        "software 364 (page, result, table), accelerator with NC-rd 0",
+        "742 clocks a page, assumed until the RTL gives them",
+        "Missed:",
+    ] {
+        assert!(text.contains(words), "no {words:?} in\n{text}");
+    }
+    let all = json(&["sim", "type2", "--json"]);
+    let figures = all["figures"].as_array().unwrap();
+    assert!(figures.len() > 60, "{}", figures.len());
+    for figure in figures {
+        let what = figure["what"].as_str().unwrap();
+        let row = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(what));
+        let row = row.unwrap_or_else(|| panic!("{what} is not printed"));
+        let kind = figure["kind"].as_str().unwrap();
+        assert!(["fitted", "predicted", "assumed"].contains(&kind));
+        assert!(row.contains(kind), "{row}");
+        assert_eq!(row.contains("MISSED"), figure["is_met"] == false, "{row}");
+        assert_eq!(figure["note"].is_null(), figure["is_met"] == true, "{row}");
+    }
+    assert_eq!(text, done(&["sim", "type2"]), "the same each time");
+}
+
+#[test]
+fn a_page_has_the_same_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("page");
+    done(&["sim", "type2", "--out", out.to_str().unwrap()]);
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(page.contains("latency, NC-rd over nt-ld, LLC hit") && page.contains("<svg"));
+    let written = fs::read_to_string(out.join("figures.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written, json(&["sim", "type2", "--json"]));
+}
+
+#[test]
+fn one_access_is_followed_stage_by_stage() {
+    let text = done(&["sim", "type2", "--op", "nc-wr", "--llc", "S"]);
+    for words in [
+        "NC-wr to host memory, host bias; HMC I → I, LLC S → I",
+        "D2H Req: WrInv",
+        "H2D Rsp: GO-I",
+        "host_accept",
+    ] {
+        assert!(text.contains(words), "no {words:?} in\n{text}");
+    }
+    let device = json(&[
+        "sim",
+        "type2",
+        "--op",
+        "CO-wr",
+        "--memory",
+        "device",
+        "--device-cache",
+        "S",
+        "--bias",
+        "device",
+        "--count",
+        "512",
+        "--json",
+    ]);
+    assert_eq!(device["bias"], "device");
+    assert_eq!(device["device_cache_after"], "M");
+    assert_eq!(device["burst_count"], 512);
+    let events = device["events"].as_array().unwrap();
+    assert!(
+        events.iter().all(|event| event["kind"] != "sent"),
+        "{events:?}"
+    );
+    assert_eq!(events.last().unwrap()["at_ns"], device["latency_ns"]);
+    let core = json(&["sim", "type2", "--op", "st", "--memory", "host", "--json"]);
+    assert_eq!(core["llc_after"], "M");
+    assert!(
+        core["burst_ns"].is_null(),
+        "cores' bursts go to device memory"
+    );
+}
+
+#[test]
+fn exploring_counts_states_and_a_broken_rule_has_a_chart() {
+    let all = json(&["sim", "type2", "--explore", "--json"]);
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    for one in all.as_array().unwrap() {
+        assert_eq!(one["is_complete"], true);
+        assert!(one["violation"].is_null() && one["longest_drain"].as_u64().unwrap() > 3);
+    }
+    let args = ["sim", "type2", "--explore", "--lines", "host"];
+    let broken = weir(&[&args[..], &["--fault", "snoop-passes-go"]].concat());
+    assert_eq!(broken.status.code(), Some(1), "a finding");
+    let chart = stdout(&broken);
+    assert!(
+        chart.contains("which overtook GO-") && chart.contains("Broken: "),
+        "{chart}"
+    );
+    let listed = json(&["sim", "type2", "--explore", "--fault", "list", "--json"]);
+    assert!(listed.as_array().unwrap().len() >= 10);
+}
+
+#[test]
+fn nonsense_is_refused_with_the_next_move() {
+    for (args, words) in [
+        (&["--op", "mov"][..], "use one of NC-P, NC-rd"),
+        (&["--op", "ld", "--llc", "X"], "use one of I, S, E, M"),
+        (
+            &["--op", "ld", "--llc", "S", "--device-cache", "M"],
+            "exclude each other",
+        ),
+        (
+            &[
+                "--op", "CO-rd", "--memory", "device", "--bias", "device", "--llc", "S",
+            ],
+            "such a region",
+        ),
+        (&["--op", "ld", "--count", "0"], "1..=1000000"),
+        (&["--fault", "list"], "--explore"),
+        (&["--explore", "--lines", "host,host,host"], "more than two"),
+        (
+            &["--explore", "--fault", "none"],
+            "use one of snoop-passes-go",
+        ),
+        (&["--profile", "nowhere.toml"], "cannot read nowhere.toml"),
+    ] {
+        let said = refused(&[&["sim", "type2"][..], args].concat());
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+    let said = refused(&["sim", "--seed", "3", "type2"]);
+    assert!(said.contains("no scenario is called `type2`"), "{said}");
+}
+
+#[test]
+fn a_profile_without_a_stage_or_with_a_negative_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.toml");
+    let name = path.to_str().unwrap();
+    let run = |text: &str| {
+        fs::write(&path, text).unwrap();
+        weir(&["sim", "type2", "--json", "--profile", name])
+    };
+    let slower = run(&PROFILE.replace(
+        "ns = 35.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
+        "ns = 70.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
+    ));
+    assert_eq!(slower.status.code(), Some(0), "{}", stderr(&slower));
+    assert!(stdout(&slower).contains("\"is_met\": false"));
+    for (from, to, words) in [
+        (
+            "name = \"link\"",
+            "name = \"linc\"",
+            "no stage is called `linc`",
+        ),
+        (
+            "ns = 35.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
+            "ns = -1.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
+            "stage `link`, ns is -1",
+        ),
+    ] {
+        let output = run(&PROFILE.replace(from, to));
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(said.contains(words) && said.contains("mine.toml"), "{said}");
+    }
+}
