@@ -20,25 +20,22 @@
 mod args;
 mod clock;
 mod ffi;
-mod grant;
-mod host_clock;
 mod internals;
 mod model;
 mod shared;
 mod tlb;
 mod trace_publisher;
 mod vcpu;
-mod vcpu_clock;
 
+use clock::grant::Grant;
+use clock::vcpu_clock::LIMIT;
 use clock::{Clock, Hooks, VcpuTurn};
 use ffi as q;
-use grant::Grant;
 use internals::Internals;
 use model::Model;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use vcpu_clock::LIMIT;
 
 /// Version of the plugin API this is written against; QEMU refuses us if it does not know it.
 #[unsafe(no_mangle)]
@@ -121,7 +118,7 @@ impl Plugin {
             begin: instrument_if_switched_on,
         };
         let internals = Internals::find()?;
-        host_clock::is_ours()?;
+        clock::host_clock::is_ours()?;
         let grant = Grant::new(*model.ground_truth());
         let clock = Clock::new(
             internals,

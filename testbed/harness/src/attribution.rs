@@ -2,8 +2,8 @@
 //! How well weir attributes traffic: cases, each in a guest of its own, observed with one source of shares
 //! after the other. No workload is limited.
 
-use crate::guest::{self, Instance};
-use crate::live_run::{self, Mode};
+use crate::live::guest::{self, Instance};
+use crate::live::live_run::{self, Mode};
 use crate::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;

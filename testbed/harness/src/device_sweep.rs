@@ -5,9 +5,9 @@
 //!
 //! All readers are started once; the number that runs is set by freezing the others.
 
-use crate::guest::{self, ClockOffsets, Instance};
-use crate::sampler::{Sample, Series, lines};
+use crate::live::guest::{self, ClockOffsets, Instance};
 use crate::vm::Vm;
+use crate::vm::sampler::{Sample, Series, lines};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -11,36 +11,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In data order: [`guest_env`] (packages of the guest; [`other_kernels`]: other kernels for it) →
-//! a machine (weir-scenario) → [`vm`] (boot it, run in it).
+//! In data order: [`guest_env`] (packages, kernels and modules of the guest) → a machine (weir-scenario) → [`vm`]
+//! (boot it, run in it) → [`live`] (workloads with and without weir), [`attribution`] and [`device_sweep`]
+//! (weir's figures, and the device alone, against the ground truth).
 
-mod agent;
 pub mod attribution;
-pub mod cosim;
 pub mod device_sweep;
-pub mod estimate_error;
-pub mod files;
-pub mod fio;
-pub mod firmware;
-pub mod guest;
 pub mod guest_env;
-mod guest_numa;
-mod host_process;
-mod initrd;
-pub mod kernel_modules;
-pub mod live_run;
-pub mod lock;
-pub mod other_kernels;
-pub mod progress;
-pub mod protocol;
-pub mod provenance;
-mod qemu;
-mod qmp;
-pub mod runs;
-pub mod sampler;
-pub mod scenario_file;
-mod scratch;
-pub mod shm;
-mod snapshot;
-pub mod time;
+pub mod live;
 pub mod vm;

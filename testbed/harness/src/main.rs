@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_report::results::Results;
 use weir_scenario::TestbedScenario;
-use weir_testbed::live_run::Mode;
-use weir_testbed::progress::{Phase, Progress};
-use weir_testbed::runs::{Equipment, Plan};
-use weir_testbed::scenario_file;
-use weir_testbed::time::end_guests_when_interrupted;
-use weir_testbed::{
-    attribution, device_sweep, guest_env::Environment, kernel_modules, provenance, runs,
-};
+use weir_testbed::guest_env::{Environment, kernel_modules, provenance};
+use weir_testbed::live::live_run::Mode;
+use weir_testbed::live::progress::{Phase, Progress};
+use weir_testbed::live::runs;
+use weir_testbed::live::runs::{Equipment, Plan};
+use weir_testbed::live::scenario_file;
+use weir_testbed::vm::time::end_guests_when_interrupted;
+use weir_testbed::{attribution, device_sweep};
 
 /// Scenarios on a real kernel with an emulated CXL device.
 #[derive(Parser)]

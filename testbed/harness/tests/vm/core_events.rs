@@ -12,8 +12,8 @@ use crate::common::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use weir_scenario::testbed::{CoreEvents, TestbedMachine};
-use weir_testbed::guest::{load_core, own_pages};
-use weir_testbed::kernel_modules;
+use weir_testbed::guest_env::kernel_modules;
+use weir_testbed::live::guest::{load_core, own_pages};
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const ZEN5_READS: &str = "l2_fill_rsp_src.alternate_memories";

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use std::process::{Child, Command};
 use std::time::Duration;
 use weir_ipc::ground_truth::{LineCounts, VcpuCounts};
-use weir_testbed::time::STEP;
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::time::STEP;
 
 /// Steps that are compared while weir limits.
 const STEPS: u32 = 300;

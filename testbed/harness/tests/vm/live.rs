@@ -8,11 +8,11 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use weir_report::results::{Results, Run};
 use weir_scenario::TestbedScenario;
-use weir_testbed::guest::{self, Instance, SLICE};
-use weir_testbed::live_run::{self, Mode};
-use weir_testbed::scenario_file;
+use weir_testbed::guest_env::{Environment, kernel_modules};
+use weir_testbed::live::guest::{self, Instance, SLICE};
+use weir_testbed::live::live_run::{self, Mode};
+use weir_testbed::live::scenario_file;
 use weir_testbed::vm::{GuestFile, Vm, beside};
-use weir_testbed::{guest_env::Environment, kernel_modules};
 
 /// Deviation of the scheduler from the set-point, windows of 100 ms. Some 2.5 % is usual.
 const RMSE_RATIO_MAX: f64 = 0.05;

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use std::f64::consts::TAU;
 use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
-use weir_testbed::guest::own_pages;
+use weir_testbed::live::guest::own_pages;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const READERS: [&str; 3] = ["a", "b", "c"];

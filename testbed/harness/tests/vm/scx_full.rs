@@ -11,8 +11,8 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
-use weir_testbed::sampler::{Sample, lines};
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::sampler::{Sample, lines};
 
 fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend sched-ext-full")

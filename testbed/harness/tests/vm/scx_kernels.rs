@@ -11,7 +11,7 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use weir_testbed::other_kernels::{FIRST, KernelSeries, NEWER, TOO_OLD, WITHOUT};
+use weir_testbed::guest_env::other_kernels::{FIRST, KernelSeries, NEWER, TOO_OLD, WITHOUT};
 use weir_testbed::vm::Vm;
 
 const RULES: [&str; 5] = [

@@ -10,7 +10,7 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use weir_testbed::guest::own_pages;
+use weir_testbed::live::guest::own_pages;
 use weir_testbed::vm::Vm;
 
 /// Runs weir with an event, puts a question, and ends it.

@@ -18,7 +18,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_testbed::protocol::{PORT_NAME, Reply, Request};
+use weir_testbed::vm::protocol::{PORT_NAME, Reply, Request};
 
 fn main() -> std::io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();

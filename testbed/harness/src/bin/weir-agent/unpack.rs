@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Error, Result, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use weir_testbed::files::{BAR_BYTES, HEADER_BYTES};
+use weir_testbed::vm::image::files::{BAR_BYTES, HEADER_BYTES};
 
 /// Unpacks them from the root on.
 pub fn unpack() -> Result<()> {

@@ -4,8 +4,8 @@
 use crate::common::{Bench, MODULE, skip};
 use anyhow::Result;
 use weir_scenario::testbed::TestbedMachine;
-use weir_testbed::cosim::{Library, library};
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::cosim::{Library, library};
 
 pub const LINE_BYTES: u64 = 64;
 pub const GROUPS: usize = 2;

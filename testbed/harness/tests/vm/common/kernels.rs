@@ -3,8 +3,8 @@
 
 use super::{Bench, skip};
 use anyhow::{Context, Result};
-use weir_testbed::kernel_modules::{self, Driver};
-use weir_testbed::other_kernels::KernelSeries;
+use weir_testbed::guest_env::kernel_modules::{self, Driver};
+use weir_testbed::guest_env::other_kernels::KernelSeries;
 
 impl Bench {
     /// The same with another kernel; nothing, said aloud, where that is not to be had or cannot be fetched.

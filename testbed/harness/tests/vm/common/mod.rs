@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::guest_env::kernel_modules::{self, Driver};
+use weir_testbed::guest_env::lock;
 use weir_testbed::guest_env::{Environment, copy};
-use weir_testbed::kernel_modules::{self, Driver};
-use weir_testbed::lock;
-use weir_testbed::protocol::Reply;
+use weir_testbed::vm::protocol::Reply;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
 
 /// Where the driver's module lies in the guest.

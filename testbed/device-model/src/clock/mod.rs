@@ -22,14 +22,18 @@
 //! Time stands at the moment that the harness has granted; then the ground truth says so, and input from
 //! outside meets a guest that does not move.
 
-use crate::grant::Grant;
+pub mod grant;
+pub mod host_clock;
+pub mod vcpu_clock;
+
 use crate::internals::{BottomHalf, Cpu, Internals};
-use crate::vcpu_clock::VcpuClock;
+use grant::Grant;
 use std::cell::Cell;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
 use std::time::Duration;
+use vcpu_clock::VcpuClock;
 
 /// No vCPU is in turn: the window is over.
 const NO_TURN: usize = usize::MAX;

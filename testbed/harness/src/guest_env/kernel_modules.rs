@@ -2,8 +2,8 @@
 //! Kernel modules built against the guest's kernel: the counter driver and the testbed's guest PMU. Each
 //! content of the sources is built once and kept with the environment.
 
+use crate::guest_env::lock;
 use crate::guest_env::{Environment, copy};
-use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

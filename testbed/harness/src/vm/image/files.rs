@@ -3,7 +3,7 @@
 //! (`weir-agent unpack`). So one booted guest, kept as a snapshot, serves tests with different programs.
 
 use crate::guest_env::{copy, pack};
-use crate::shm::SharedMemory;
+use crate::vm::qemu::shm::SharedMemory;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;

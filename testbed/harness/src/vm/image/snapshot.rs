@@ -8,8 +8,8 @@
 //!     now_ns           the guest's time; written last: without it the snapshot is made anew
 //! ```
 
+use crate::guest_env::lock;
 use crate::guest_env::{Environment, hash_file};
-use crate::lock;
 use crate::vm::{BootOptions, beside};
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -2,7 +2,7 @@
 //! The line to the guest's agent. Both ends are only used while the guest's time stands: a request is taken
 //! by QEMU before the guest goes on, and what the guest has said is there when it stands again.
 
-use crate::protocol::{Reply, Request};
+use crate::vm::protocol::{Reply, Request};
 use anyhow::{Context, Result, bail};
 use rustix::net::sockopt;
 use std::collections::BTreeMap;

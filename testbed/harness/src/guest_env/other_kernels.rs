@@ -11,8 +11,8 @@
 //!     build/           what is built against it
 //! ```
 
+use crate::guest_env::lock;
 use crate::guest_env::{Environment, mirror, output};
-use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

@@ -2,12 +2,13 @@
 //! Runs of one scenario, each in a guest of its own from the same snapshot: none depends on what was run
 //! before it, so as many are made at once as the host has CPUs.
 
-use crate::guest::{self, Instance};
 use crate::guest_env::Environment;
-use crate::live_run::{self, Mode};
-use crate::progress::{Phase, Progress};
+use crate::guest_env::kernel_modules;
+use crate::live::guest::{self, Instance};
+use crate::live::live_run::{self, Mode};
+use crate::live::progress::{Phase, Progress};
+use crate::vm::image::firmware;
 use crate::vm::{BootOptions, GuestFile, Vm, beside};
-use crate::{firmware, kernel_modules};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,7 +10,11 @@
 //!     complete         written last: without it the rest is made anew
 //! ```
 
-use crate::lock;
+pub mod kernel_modules;
+pub mod lock;
+pub mod other_kernels;
+pub mod provenance;
+
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

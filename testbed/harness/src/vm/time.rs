@@ -3,9 +3,9 @@
 //! then is of one moment, and what it says is heard at that moment, however long the harness or the host
 //! took.
 
-use crate::host_process;
-use crate::sampler::{Sample, Series};
-use crate::shm::SharedMemory;
+use crate::vm::qemu::host_process;
+use crate::vm::qemu::shm::SharedMemory;
+use crate::vm::sampler::{Sample, Series};
 use anyhow::{Context, Result, bail};
 use rustix::thread::futex;
 use std::hash::{DefaultHasher, Hasher};

@@ -4,8 +4,8 @@
 //! the counters. The ground truth is read for the same two moments, so that traffic at the edge of a window
 //! is in the same one by both.
 
-use crate::guest::{ClockOffsets, Instance};
-use crate::sampler::{Sample, Series, lines};
+use crate::live::guest::{ClockOffsets, Instance};
+use crate::vm::sampler::{Sample, Series, lines};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A machine as arguments of QEMU and of the device model.
 
-use crate::files;
+mod guest_numa;
+pub(super) mod host_process;
+pub(super) mod qmp;
+pub(super) mod scratch;
+pub(super) mod shm;
+
 use crate::guest_env::Environment;
-use crate::guest_numa;
-use crate::protocol::PORT_NAME;
+use crate::vm::image::files;
+use crate::vm::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
 use anyhow::{Context, Result, ensure};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -10,10 +10,10 @@
 //! Bandwidth, access latency and the truth per workload come from the ground truth; block latencies from
 //! fio's own log; CPU time from the guest kernel's `cpu.stat`; throughput from stress-ng.
 
-use crate::estimate_error::{self, Estimate};
-use crate::guest::{self, ClockOffsets, Instance};
-use crate::sampler::{Sample, Series, lines};
+use crate::live::estimate_error::{self, Estimate};
+use crate::live::guest::{self, ClockOffsets, Instance};
 use crate::vm::Vm;
+use crate::vm::sampler::{Sample, Series, lines};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;

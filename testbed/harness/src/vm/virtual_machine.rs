@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the truth.
 
-use crate::agent::Line;
-use crate::cosim::{Cosim, Summary};
-use crate::files;
-pub use crate::files::GuestFile;
 use crate::guest_env::Environment;
-use crate::initrd;
-use crate::protocol::Reply;
-use crate::qemu::{self, SharedFiles, Sockets, Start};
-use crate::qmp::Monitor;
-use crate::sampler::Series;
-use crate::scratch::Scratch;
-use crate::shm::SharedMemory;
-use crate::snapshot::{self, Snapshot};
-use crate::time::{GuestTime, STEP};
+use crate::vm::agent::Line;
+use crate::vm::cosim::{Cosim, Summary};
+use crate::vm::image::files;
+use crate::vm::image::files::GuestFile;
+use crate::vm::image::initrd;
+use crate::vm::image::snapshot::{self, Snapshot};
+use crate::vm::protocol::Reply;
+use crate::vm::qemu::qmp::Monitor;
+use crate::vm::qemu::scratch::Scratch;
+use crate::vm::qemu::shm::SharedMemory;
+use crate::vm::qemu::{self, SharedFiles, Sockets, Start};
+use crate::vm::sampler::Series;
+use crate::vm::time::{GuestTime, STEP};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::os::fd::OwnedFd;
@@ -263,7 +263,7 @@ impl Vm {
         self.time.now()
     }
 
-    /// Lets the guest run until its time is `at` or, by less than a step ([`crate::time::STEP`]), later.
+    /// Lets the guest run until its time is `at` or, by less than a step ([`crate::vm::time::STEP`]), later.
     ///
     /// # Errors
     /// QEMU has ended, or the guest makes no progress.

@@ -3,7 +3,7 @@
 //! would put them; started together, stopped together; their files on a tmpfs bound to the node of
 //! their group.
 
-use crate::fio::{Block, parse_log};
+use crate::live::fio::{Block, parse_log};
 use crate::vm::Vm;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
