@@ -102,10 +102,10 @@ pub fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     file.take(bytes + 1).read_to_string(&mut text)?;
     if text.len() as u64 > bytes {
-        bail!("it is larger than {bytes} bytes: give a smaller TOML file");
+        bail!("it is larger than {bytes} bytes: give a smaller file");
     }
     if text.is_empty() {
-        bail!("it is empty: give a TOML file");
+        bail!("it is empty: give another file");
     }
     Ok(text)
 }
