@@ -54,7 +54,10 @@ pub fn since(report: &RuleReport, windows: usize) -> Option<String> {
     let (all, since) = (count_of_windows(windows), time(report.since_ns?));
     let phases = report.found_in_phases.as_ref();
     let phases = phases.map_or_else(String::new, phases_said);
-    Some(format!("since {since}{phases}, in {many} of {all}"))
+    Some(match many {
+        0 => format!("since {since}{phases}, in {all} together and in none alone"),
+        _ => format!("since {since}{phases}, in {many} of {all}"),
+    })
 }
 
 /// ` until 0.450 ms: phase 1 of 2`.

@@ -17,15 +17,16 @@ pub(super) const LABEL: usize = 39;
 /// The report as text.
 pub fn text(report: &Report) -> String {
     let mut out = report.headline.join("\n") + "\n";
+    // What was left out of the file comes before what is made of the rest.
+    for note in &report.notes {
+        line(&mut out, &format!("note: {note}"));
+    }
     for subject in &report.subjects {
         describe(&mut out, subject);
     }
     model::waits(&mut out, &report.waits);
     phase_text::lags(&mut out, &report.lags);
     findings(&mut out, report);
-    for note in &report.notes {
-        line(&mut out, &format!("note: {note}"));
-    }
     if !report.unassigned.is_empty() {
         line(
             &mut out,

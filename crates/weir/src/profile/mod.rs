@@ -148,7 +148,20 @@ fn write_new(path: &Path, content: &[u8]) -> Result<()> {
 fn windows_of(path: &Path) -> Result<WindowFile> {
     let content = read(path)?;
     let file = WindowFile::read(&content);
-    file.with_context(|| format!("cannot read {}", shown(path)))
+    let file = file.with_context(|| format!("cannot read {}", shown(path)))?;
+    if file.windows.is_empty() {
+        let why = file.header.notes.join("; ");
+        bail!(
+            "{} has no window{}: record again",
+            shown(path),
+            if why.is_empty() {
+                why
+            } else {
+                format!(" ({})", harmless(&why))
+            }
+        );
+    }
+    Ok(file)
 }
 
 /// The part of a file that was asked for.

@@ -179,3 +179,33 @@ fn methods_explain_figures_and_rules() {
     let json: Value = serde_json::from_slice(&desk.weir(&["methods", "--json"]).stdout).unwrap();
     assert!(json["rules"].as_array().unwrap().len() >= 3);
 }
+
+#[test]
+fn what_was_left_out_of_a_file_is_said_before_its_figures() {
+    let desk = Desk::new();
+    let whole = std::fs::read_to_string(table_7()).unwrap();
+    let cut = desk.file("cut.windows", &whole[..whole.len() - 20]);
+    let recording = cut.replace(".windows", ".recording");
+    let made = desk.weir(&["export", &cut, "--what", "recording", "--out", &recording]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    let report = out(&desk.weir(&["report", &recording]));
+    let fourth = report.lines().nth(3).unwrap();
+    assert!(
+        fourth.starts_with("note: line ") && fourth.contains("is cut"),
+        "{fourth}"
+    );
+
+    let mut bytes = std::fs::read(&recording).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x5a;
+    std::fs::write(&recording, &bytes).unwrap();
+    for command in ["report", "export"] {
+        let damaged = desk.weir(&[command, &recording]);
+        assert_eq!(damaged.status.code(), Some(2), "{command}");
+        let why = said(&damaged);
+        assert!(
+            why.contains("has no window (") && why.contains("bytes of the file were changed"),
+            "{why}"
+        );
+    }
+}
