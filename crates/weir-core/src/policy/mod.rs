@@ -15,6 +15,7 @@
 //! [`MIN_WEIGHT`] to [`MAX_WEIGHT`].
 
 pub mod balance_point;
+pub mod drf;
 pub mod max_min;
 pub mod proportional;
 
@@ -101,16 +102,19 @@ struct Claim {
 
 impl From<&Demand> for Claim {
     fn from(demand: &Demand) -> Self {
-        let weight = if demand.weight.is_nan() {
-            NORMAL_WEIGHT
-        } else {
-            demand.weight
-        };
         Claim {
             rate: demand.bytes_per_sec.get().min(MAX_RATE),
-            weight: weight.clamp(MIN_WEIGHT, MAX_WEIGHT),
+            weight: harmless_weight(demand.weight),
         }
     }
+}
+
+/// A weight that counts: one that is no number is normal.
+fn harmless_weight(weight: f64) -> f64 {
+    if weight.is_nan() {
+        return NORMAL_WEIGHT;
+    }
+    weight.clamp(MIN_WEIGHT, MAX_WEIGHT)
 }
 
 /// What each may have of `budget`, in the order of `demands`: between nothing and its demand.
