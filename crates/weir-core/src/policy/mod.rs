@@ -2,13 +2,17 @@
 //! How a device's budget is split over the workloads that use it.
 //!
 //! A policy is a pure function of the demands, their weights and the budget. It answers
-//! with what each workload may have, never more than its demand. Three of them, by name:
+//! with what each workload may have, never more than its demand. Four of them, by name:
 //!
 //! | name | rule | holds the budget | small users |
 //! |---|---|---|---|
 //! | [`proportional`] | the same factor for all (thesis eq. 4) | exactly | reduced like the rest |
 //! | [`balance_point`] | larger users are reduced more (thesis 4.3.3.2) | roughly | reduced less |
 //! | [`max_min`] | weighted water-filling, the default | exactly | untouched |
+//! | [`drf`] | the same of what each needs most, of all devices and CPU time together | exactly | untouched |
+//!
+//! The first three divide one device after the other. `drf` sees all at once ([`drf::fill`]); of one
+//! device alone it is max-min, and [`split`] gives that.
 //!
 //! Inputs are made harmless first, so that no policy can give NaN, a negative number or more than
 //! demanded: rates above [`MAX_RATE`] count as that, weights are brought into
@@ -48,11 +52,18 @@ pub enum Policy {
     /// Weighted water-filling: exact, small users untouched.
     #[default]
     MaxMin,
+    /// Dominant-resource fairness over all devices and CPU time.
+    Drf,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 3] = [Policy::Proportional, Policy::BalancePoint, Policy::MaxMin];
+    pub const ALL: [Policy; 4] = [
+        Policy::Proportional,
+        Policy::BalancePoint,
+        Policy::MaxMin,
+        Policy::Drf,
+    ];
 
     /// Its name in flags, files and output.
     pub const fn name(self) -> &'static str {
@@ -60,6 +71,7 @@ impl Policy {
             Policy::Proportional => "proportional",
             Policy::BalancePoint => "balance-point",
             Policy::MaxMin => "max-min",
+            Policy::Drf => "drf",
         }
     }
 }
@@ -72,7 +84,7 @@ impl fmt::Display for Policy {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {0:?}: choose proportional, balance-point or max-min")]
+#[error("no policy is called {0:?}: choose proportional, balance-point, max-min or drf")]
 pub struct UnknownPolicy(pub String);
 
 impl FromStr for Policy {
@@ -117,7 +129,8 @@ fn harmless_weight(weight: f64) -> f64 {
     weight.clamp(MIN_WEIGHT, MAX_WEIGHT)
 }
 
-/// What each may have of `budget`, in the order of `demands`: between nothing and its demand.
+/// What each may have of `budget`, in the order of `demands`: between nothing and its demand. One resource
+/// alone.
 /// O(n log n) time, O(n) memory, whatever the input.
 pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<BytesPerSec> {
     let claims: Vec<Claim> = demands.iter().map(Claim::from).collect();
@@ -129,7 +142,7 @@ pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<Byt
         match policy {
             Policy::Proportional => proportional::split(&claims, total, budget),
             Policy::BalancePoint => balance_point::split(&claims, total, budget),
-            Policy::MaxMin => max_min::split(&claims, budget),
+            Policy::MaxMin | Policy::Drf => max_min::split(&claims, budget),
         }
     };
     // Rounding may lift a part above its demand by the last bit.
