@@ -51,6 +51,8 @@ pub(super) struct DeviceBudget {
     pub fits: bool,
     /// Demand of all its users, in bytes per second.
     pub demanded: f64,
+    /// What they are to move together, where CPU time keeps some below their part of the device.
+    pub planned: Option<f64>,
 }
 
 /// One workload.
@@ -84,6 +86,8 @@ pub(super) struct DeviceClaims {
     pub claims: Vec<Claim>,
     /// One for each claim, in the same order.
     pub demands: Vec<Demand>,
+    /// What was taken off first.
+    taken: f64,
     fits: bool,
     demanded: f64,
 }
@@ -116,6 +120,7 @@ pub(super) fn split_devices(
             of_no_workload,
             fits: claims.as_ref().is_none_or(|claims| claims.fits),
             demanded: claims.as_ref().map_or(0.0, |claims| claims.demanded),
+            planned: None,
         });
         claimed.extend(claims);
     }
@@ -136,10 +141,29 @@ pub(super) fn split_devices(
     for (of_device, parts) in claimed.iter().zip(divided) {
         grant(of_device, parts, context, (signals, demands), &mut budgets);
     }
-    for budget in budgets.workloads.iter_mut().filter(|_| is_drf) {
-        dominant::name_the_shortage(budget);
+    if is_drf {
+        budgets
+            .workloads
+            .iter_mut()
+            .for_each(dominant::name_the_shortage);
+        let ids = devices.iter().map(|device| device.id);
+        let each = ids.zip(&mut budgets.devices);
+        let held = each.filter_map(|(id, of)| Some((claimed.iter().find(|c| c.device == id)?, of)));
+        for (claims, of) in held {
+            of.planned = claims.planned(&budgets.workloads, &budgets.allowed);
+        }
     }
     budgets
+}
+
+impl DeviceClaims {
+    /// What all users of the device are to move, if any of them lacks CPU time.
+    fn planned(&self, workloads: &[WorkloadBudget], allowed: &[Option<f64>]) -> Option<f64> {
+        let lacks = |claim: &Claim| workloads.get(claim.position).is_some_and(|w| w.lacks_cpu);
+        let part = |claim: &Claim| allowed.get(claim.demand).copied().flatten();
+        let parts: f64 = self.claims.iter().filter_map(part).sum();
+        self.claims.iter().any(lacks).then_some(self.taken + parts)
+    }
 }
 
 /// What the workloads want of the device, and what there is for them.
@@ -186,6 +210,7 @@ fn claims_on(
         budget: (set_point * device.correction_in_use() - taken).max(0.0),
         claims,
         demands: claimed,
+        taken,
         fits: demanded <= set_point,
         demanded,
     }

@@ -71,6 +71,17 @@ pub struct DeviceState {
     pub set_point_bytes_per_sec: Option<BytesPerSec>,
     /// Correction of the feed-forward split by the PI term: 1 is none.
     pub correction_ratio: f64,
+    /// What its users are to move together, where that is less than the set-point because CPUs are full
+    /// (policy drf).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_bytes_per_sec: Option<BytesPerSec>,
+}
+
+impl DeviceState {
+    /// What a back end that counts the device's bytes holds it at.
+    pub fn target(&self) -> Option<BytesPerSec> {
+        self.planned_bytes_per_sec.or(self.set_point_bytes_per_sec)
+    }
 }
 
 /// A bandwidth by direction, and how old it is.

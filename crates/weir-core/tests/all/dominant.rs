@@ -252,6 +252,9 @@ fn a_device_user_is_limited_where_cpus_are_full() {
     let plan = bench.ticks(400);
     assert_eq!(plan.devices[0].correction_ratio, 1.0);
     assert!(plan.workloads.iter().all(|v| v.id.as_str() == "/mbw"));
+    // A back end that counts the device's bytes holds what was planned, and not the set-point.
+    let planned = plan.devices[0].target().expect("held").get();
+    near("planned", planned, allowed(&plan, "/mbw"));
     // Max-min of one device has nothing to hold back.
     let plan = set_4(Policy::MaxMin).ticks(40);
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
