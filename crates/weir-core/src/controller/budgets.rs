@@ -142,10 +142,10 @@ pub(super) fn split_devices(
         grant(of_device, parts, context, (signals, demands), &mut budgets);
     }
     if is_drf {
-        budgets
-            .workloads
-            .iter_mut()
-            .for_each(dominant::name_the_shortage);
+        let each = workloads.iter_mut().zip(&signals.workloads);
+        for ((tracked, seen), budget) in each.zip(&mut budgets.workloads) {
+            dominant::name_the_shortage(budget, tracked, seen, context);
+        }
         let ids = devices.iter().map(|device| device.id);
         let each = ids.zip(&mut budgets.devices);
         let held = each.filter_map(|(id, of)| Some((claimed.iter().find(|c| c.device == id)?, of)));

@@ -44,6 +44,10 @@ const REACH_MAX: f64 = 2.0;
 const REACH_PER_SEC: f64 = 0.5;
 const FORGET_SECS: f64 = 2.0;
 
+/// How fast a limit for want of CPU time is corrected, per second and part that it is off, and how far.
+const CORRECTION_PER_SEC: f64 = 0.3;
+const CORRECTION_MAX: f64 = 1.25;
+
 /// What the filling gave.
 pub(super) struct Division {
     /// By device that is held, then by claim.
@@ -222,17 +226,50 @@ impl Case<'_> {
 
 /// Says what a workload is short of; one that the kernel holds to its part of CPU time by weight is short of
 /// nothing that a limit could take.
-pub(super) fn name_the_shortage(budget: &mut WorkloadBudget) {
-    let (Some((device, _)), Some(fair)) = (&mut budget.short_on, budget.fair) else {
-        return;
-    };
-    match (fair.held_back_by, fair.dominant) {
-        (Some(SharedResource::Cpu), SharedResource::Cpu) => budget.short_on = None,
-        (Some(SharedResource::Cpu), SharedResource::Device(dominant)) => {
-            *device = dominant;
-            budget.lacks_cpu = true;
+pub(super) fn name_the_shortage(
+    budget: &mut WorkloadBudget,
+    tracked: &mut WorkloadState,
+    seen: &WorkloadSignals,
+    context: &StepContext<'_>,
+) {
+    if let (Some((device, limit)), Some(fair)) = (&mut budget.short_on, budget.fair) {
+        match (fair.held_back_by, fair.dominant) {
+            (Some(SharedResource::Cpu), SharedResource::Cpu) => budget.short_on = None,
+            (Some(SharedResource::Cpu), SharedResource::Device(dominant)) => {
+                *device = dominant;
+                budget.lacks_cpu = true;
+                *limit *= correct(tracked, *limit, seen, context);
+            }
+            (Some(SharedResource::Device(full)), _) => *device = full,
+            (None, _) => {}
         }
-        (Some(SharedResource::Device(full)), _) => *device = full,
-        (None, _) => {}
     }
+    if !budget.lacks_cpu {
+        tracked.cpu_correction = 1.0;
+    }
+}
+
+/// A limit by `cpu.max` takes more than it should where CPUs are full: after a refill the workload waits for
+/// a CPU, and what it does not use until the next refill is lost. No device's error tells of it.
+fn correct(
+    tracked: &mut WorkloadState,
+    limit: f64,
+    seen: &WorkloadSignals,
+    context: &StepContext<'_>,
+) -> f64 {
+    let is_exact = context
+        .machine
+        .actuator
+        .as_ref()
+        .is_some_and(|a| a.is_exact);
+    if let Some(used) = seen.cpu
+        && tracked.hold.pinned
+        && !is_exact
+        && limit > 0.0
+    {
+        let error = (1.0 - used / limit).clamp(-1.0, 1.0);
+        let moved = tracked.cpu_correction + CORRECTION_PER_SEC * error * context.dt.min(1.0);
+        tracked.cpu_correction = moved.clamp(1.0, CORRECTION_MAX);
+    }
+    tracked.cpu_correction
 }

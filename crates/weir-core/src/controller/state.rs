@@ -95,6 +95,8 @@ pub(super) struct WorkloadState {
     /// How many times what it is seen to want it is taken to want, because CPUs are full; with policy drf
     /// only (see [`super::dominant`]).
     pub reach: f64,
+    /// Factor on a limit for want of CPU time: what the limit takes beyond what it should.
+    pub cpu_correction: f64,
     pub hold: LimitState,
 }
 
@@ -265,6 +267,7 @@ impl WorkloadState {
             wanted: 0.0,
             learned: 0.0,
             reach: 1.0,
+            cpu_correction: 1.0,
             hold: LimitState::default(),
         }
     }

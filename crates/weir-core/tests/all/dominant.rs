@@ -25,6 +25,8 @@ struct Load {
     weight: f64,
     moves: Vec<(u32, f64)>,
     excluded: bool,
+    /// CPU-seconds, and bytes on each device, from times when it went at another speed.
+    before: (f64, f64),
 }
 
 fn load(id: &'static str, cpus: f64, moves: &[(u32, f64)]) -> Load {
@@ -34,6 +36,7 @@ fn load(id: &'static str, cpus: f64, moves: &[(u32, f64)]) -> Load {
         weight: 100.0,
         moves: moves.to_vec(),
         excluded: false,
+        before: (0.0, 0.0),
     }
 }
 
@@ -46,6 +49,8 @@ struct Bench {
     tick: u64,
     /// Counters of this device cannot be read.
     lost: Option<u32>,
+    /// Part of the time for which every load is held back.
+    held: f64,
 }
 
 impl Bench {
@@ -63,16 +68,18 @@ impl Bench {
             },
             tick: 0,
             lost: None,
+            held: 0.0,
         }
     }
 
     /// Groups with the load that each belongs to.
-    fn groups(&self) -> Vec<(GroupId, f64, &'static str)> {
+    fn groups(&self) -> Vec<(GroupId, (f64, f64), &'static str)> {
         let mut groups = Vec::new();
         for (index, load) in (0..).zip(&self.loads) {
             for &(device, rate) in load.moves.iter().filter(|(d, _)| *d < self.devices) {
                 let device = DeviceId(device);
-                groups.push((GroupId { device, index }, rate, load.id));
+                let group = GroupId { device, index };
+                groups.push((group, (rate, load.before.1), load.id));
             }
         }
         groups.sort_by_key(|(id, _, _)| *id);
@@ -87,7 +94,7 @@ impl Bench {
             counter_mask_bytes: u64::MAX,
             counted_by: CountedBy::Model,
         };
-        let group = |(id, _, _): (GroupId, f64, &str)| Group {
+        let group = |(id, _, _): (GroupId, (f64, f64), &str)| Group {
             id,
             node: None,
             size_bytes: Bytes(1 << 30),
@@ -113,11 +120,11 @@ impl Bench {
     fn see(&self) -> Observation {
         let at = Nanos((self.tick + 1) * TICK_MS * MS);
         let groups = self.groups();
-        let read = |id: GroupId, rate: f64| match self.lost == Some(id.device.0) {
+        let read = |id: GroupId, (rate, before): (f64, f64)| match self.lost == Some(id.device.0) {
             true => Reading::missing(at, Missing::Lost("busy".into())),
-            false => Reading::new(at, Bytes((rate * at.secs_f64()) as u64)),
+            false => Reading::new(at, Bytes((before + rate * at.secs_f64()) as u64)),
         };
-        let use_ = |&(group, _, _): &(GroupId, f64, &str)| Use {
+        let use_ = |&(group, _, _): &(GroupId, (f64, f64), &str)| Use {
             group,
             resident_bytes: Reading::new(at, Bytes(1 << 20)),
             sampled_read_bytes: None,
@@ -126,8 +133,11 @@ impl Bench {
         let workload = |load: &Load| WorkloadReading {
             id: WorkloadId::new(load.id),
             kind: WorkloadKind::Cgroup,
-            cpu_ns: Reading::new(at, Nanos((load.cpus * at.0 as f64) as u64)),
-            throttled_ns: Reading::new(at, Nanos(0)),
+            cpu_ns: Reading::new(
+                at,
+                Nanos((load.before.0 * 1e9 + load.cpus * at.0 as f64) as u64),
+            ),
+            throttled_ns: Reading::new(at, Nanos((self.held * at.0 as f64) as u64)),
             uses: groups.iter().filter(|g| g.2 == load.id).map(use_).collect(),
             resident_bytes: None,
             weight: load.weight,
@@ -135,10 +145,10 @@ impl Bench {
             limited_weight: None,
             excluded: load.excluded.then_some(Excluded::Kernel),
         };
-        let group = |&(id, rate, _): &(GroupId, f64, &str)| GroupReading {
+        let group = |&(id, rate, _): &(GroupId, (f64, f64), &str)| GroupReading {
             id,
             read_bytes: read(id, rate),
-            write_bytes: read(id, 0.0),
+            write_bytes: read(id, (0.0, 0.0)),
         };
         Observation {
             seq: self.tick,
@@ -153,6 +163,21 @@ impl Bench {
     fn uncorrected(mut self) -> Self {
         (self.config.kp, self.config.ki_per_sec) = (0.0, 0.0);
         self
+    }
+
+    /// From now on the first load uses so many CPUs and moves as much less, and all others use so many.
+    fn change(&mut self, first: f64, others: f64) {
+        let now = Nanos(self.tick * TICK_MS * MS).secs_f64();
+        for (place, load) in self.loads.iter_mut().enumerate() {
+            let cpus = if place == 0 { first } else { others };
+            load.before.0 += (load.cpus - cpus) * now;
+            for (_, rate) in &mut load.moves {
+                let less = *rate * (1.0 - cpus / load.cpus);
+                load.before.1 += less * now;
+                *rate -= less;
+            }
+            load.cpus = cpus;
+        }
     }
 
     fn ticks(&mut self, n: u32) -> Plan {
@@ -258,6 +283,22 @@ fn a_device_user_is_limited_where_cpus_are_full() {
     // Max-min of one device has nothing to hold back.
     let plan = set_4(Policy::MaxMin).ticks(40);
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
+}
+
+/// A limit by `cpu.max` takes more than it should where CPUs are full. What is lost is given back, in bounds.
+#[test]
+fn a_limit_for_want_of_cpu_time_is_corrected_by_what_is_used() {
+    let mut bench = set_4(Policy::Drf);
+    let limit = |plan: &Plan| decision(plan, "/mbw").limit_cpus.expect("limited").get();
+    let before = limit(&bench.ticks(40));
+    bench.change(0.29, 0.92);
+    bench.held = 0.5;
+    let limits = (0..40).map(|_| limit(&bench.ticks(5)));
+    let most = limits.fold(0.0, f64::max);
+    assert!(
+        most > before * 1.05 && most < before * 1.3,
+        "{before}, then up to {most}"
+    );
 }
 
 #[test]

@@ -19,7 +19,7 @@
 //! * *envy-freeness*: no other's allocation, scaled to the own weight, would be better;
 //! * *Pareto efficiency*: none can have more without another one losing.
 //!
-//! *Exact, by events in order of level.* While nobody stops, what is used of a resource rises in
+//! *Exact, by events in order of level.* Between two stops, what is used of a resource rises in
 //! proportion to the level. So the next resource to be full is known without a search, and so is the
 //! next workload to be satisfied once all are in the order of the level at which that happens. Each
 //! workload stops once: O(n·m + n log n) time for n workloads and m resources, O(n·m) memory.

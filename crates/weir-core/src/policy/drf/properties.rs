@@ -227,7 +227,7 @@ fn pareto_efficiency() {
         let free: Vec<f64> = (0..case.capacities.len())
             .map(|place| 1.0 - used(place) / case.capacities[place])
             .collect();
-        // No resource is used beyond what there is; who wants more needs one that is full.
+        // No resource is used beyond what there is; a flow that wants more needs one that is full.
         let mut worst = free.iter().fold(0.0, |most: f64, free| most.max(-free));
         for (wish, level) in case.wishes.iter().zip(&got) {
             if level.progress < wish.wants() * (1.0 - 1e-9) {
