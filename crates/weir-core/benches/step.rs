@@ -7,6 +7,7 @@ use criterion::{
     BatchSize, BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main,
 };
 use std::hint::black_box;
+use weir_core::policy::drf::{Flow, Need, Resource, ResourceKind, fill};
 use weir_core::policy::{Demand, Policy, split};
 use weir_core::rates::attribution::{AccessSignal, attribute};
 use weir_core::rates::bandwidth::{Meter, device_rates};
@@ -187,5 +188,44 @@ fn stages(c: &mut Criterion) {
     bench.finish();
 }
 
-criterion_group!(benches, stages);
+/// Policy drf alone: workloads that need some of eight resources each, a part of them satisfied.
+fn filling(c: &mut Criterion) {
+    const RESOURCES: usize = 8;
+    let mut bench = c.benchmark_group("filling");
+    bench.sample_size(20);
+    for size in [1000, 10_000, 100_000] {
+        let kind = |place| match place {
+            0 => ResourceKind::Cpu,
+            _ => ResourceKind::Cxl,
+        };
+        // Budgets of different size, so that resources are full one after the other.
+        let resource = |place: usize| Resource {
+            kind: kind(place),
+            capacity: (size * (place + 1)) as f64 * 0.05,
+        };
+        let resources: Vec<Resource> = (0..RESOURCES).map(resource).collect();
+        let need = |i: usize| match i * 7919 % 5 {
+            0 | 1 => Need::default(),
+            more => Need::own((1 + i * 7919 % 977) as f64 / 977.0 * more as f64),
+        };
+        let needs: Vec<Need> = (0..size * RESOURCES).map(need).collect();
+        let flow = |(i, needs)| Flow {
+            weight: (1 + i * 31 % 1000) as f64,
+            demand: if i % 3 == 0 {
+                f64::INFINITY
+            } else {
+                (i % 11) as f64 * 0.02
+            },
+            threads: f64::INFINITY,
+            needs,
+        };
+        let flows: Vec<Flow<'_>> = needs.chunks(RESOURCES).enumerate().map(flow).collect();
+        bench.bench_function(BenchmarkId::new("fill", size), |b| {
+            b.iter(|| fill(black_box(&resources), black_box(&flows)));
+        });
+    }
+    bench.finish();
+}
+
+criterion_group!(benches, stages, filling);
 criterion_main!(benches);

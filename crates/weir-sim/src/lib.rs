@@ -58,7 +58,7 @@ mod thesis;
 pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
 pub use engine::histogram::Histogram;
-pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
+pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries, WorkloadUse};
 pub use platform::SimPlatform;
 pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
 #[cfg(feature = "thesis")]

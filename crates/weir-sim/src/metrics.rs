@@ -71,6 +71,8 @@ pub struct RunMetrics {
     pub device_series: Vec<Vec<f64>>,
     /// Each workload over time.
     pub workloads: Vec<WorkloadSeries>,
+    /// What each used over the measured time, in the scenario's order, the controller last.
+    pub uses: Vec<WorkloadUse>,
     /// CPU time of what controls, per second; nothing where it runs in the scheduler.
     pub controller_cpus: Option<f64>,
     /// Distribution of the latency of single lines.
@@ -106,6 +108,17 @@ impl BlockWindow {
             longest_ns: self.longest_ns.max(other.longest_ns),
         }
     }
+}
+
+/// What one workload used over the measured time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadUse {
+    /// Its name.
+    pub name: String,
+    /// CPU time.
+    pub cpus: f64,
+    /// Device bandwidth.
+    pub bytes_per_sec: f64,
 }
 
 /// One workload over time, in the windows of the series.
@@ -203,6 +216,7 @@ impl Reader<'_> {
             scheduler_calls: self.machine.thesis.as_deref().map(|s| s.calls),
             device_series: self.device_series(),
             workloads: self.workload_series(),
+            uses: self.uses(measured, secs),
             controller_cpus: controller,
             line_latencies,
             limited_blocks,
@@ -291,6 +305,16 @@ impl Reader<'_> {
             longest_wait_ns: accounting::longest_wait_ns(self.machine, i),
         };
         shown.map(series).collect()
+    }
+
+    fn uses(&self, measured: (usize, usize), secs: f64) -> Vec<WorkloadUse> {
+        let (first, last) = self.edges(measured);
+        let used = |(i, label): (usize, &Label)| WorkloadUse {
+            name: label.name.clone(),
+            cpus: (last.cpu_ns[i] - first.cpu_ns[i]) as f64 / 1e9 / secs,
+            bytes_per_sec: (last.bytes[i] - first.bytes[i]) / secs,
+        };
+        self.labels.iter().enumerate().map(used).collect()
     }
 
     fn with_role(&self, role: Role) -> impl Iterator<Item = usize> + '_ {

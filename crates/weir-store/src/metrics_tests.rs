@@ -103,6 +103,7 @@ fn said_of(id: &str) -> String {
             provenance: Provenance::Counted,
         },
         traffic: None,
+        fair: None,
         cpu_cpus: None,
         intensity_bytes_per_cpu_sec: None,
         allowed_bytes_per_sec: None,

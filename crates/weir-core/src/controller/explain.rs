@@ -35,6 +35,7 @@ impl Explanation<'_> {
                 unattributed_bytes_per_sec: budget.of_no_workload.map(BytesPerSec::new),
                 set_point_bytes_per_sec: track.setpoint.target.map(BytesPerSec::new),
                 correction_ratio: track.correction_in_use(),
+                planned_bytes_per_sec: budget.planned.map(BytesPerSec::new),
             };
         let rates = &self.found.rates.devices;
         tracks.zip(budgets).zip(rates).map(describe).collect()
@@ -89,6 +90,7 @@ fn verdict(
         limit_cpus: tracked.hold.in_force.map(CpuShare::new),
         limited_weight: seen.limited_weight.clone(),
         throttled_ns: seen.throttled_ns.ok().copied(),
+        fair: found.budget.fair,
         why: why(case, tracked, found, seen),
     }
 }

@@ -92,6 +92,11 @@ pub(super) struct WorkloadState {
     pub wanted: f64,
     /// The same when it was last seen unhindered.
     pub learned: f64,
+    /// How many times what it is seen to want it is taken to want, because CPUs are full; with policy drf
+    /// only (see [`super::dominant`]).
+    pub reach: f64,
+    /// Factor on a limit for want of CPU time: what the limit takes beyond what it should.
+    pub cpu_correction: f64,
     pub hold: LimitState,
 }
 
@@ -261,6 +266,8 @@ impl WorkloadState {
             cpu_smooth: Ewma::default(),
             wanted: 0.0,
             learned: 0.0,
+            reach: 1.0,
+            cpu_correction: 1.0,
             hold: LimitState::default(),
         }
     }

@@ -2,6 +2,7 @@
 //! Budgets in whole bytes, as schedulers have them: of one limited workload, and of all others together.
 
 use crate::seam::plan::{ByteBudget, DeviceState};
+use crate::units::BytesPerSec;
 
 /// Bytes a second, whole and at least 1, because 0 would be no limit or no charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,12 @@ impl From<&ByteBudget> for WholeBudget {
 /// Budget for the workloads that are not limited, where the limited ones are given `given` bytes a second:
 /// what is left of the split's budget. The correction counts: without it this budget would grow by what it
 /// takes from the limited ones, the device as a whole would stay where it is, and the correction would wind
-/// up.
+/// up. A planned total is what was split, and needs no correction.
 pub fn others_room(device: &DeviceState, given: u64) -> u64 {
-    let target = device.set_point_bytes_per_sec.map_or(0.0, |t| t.get());
-    whole(target * device.correction_ratio).saturating_sub(given)
+    let corrected = |of: BytesPerSec| of.get() * device.correction_ratio;
+    let planned = device.planned_bytes_per_sec.map(BytesPerSec::get);
+    let all = planned.or(device.set_point_bytes_per_sec.map(corrected));
+    whole(all.unwrap_or(0.0)).saturating_sub(given)
 }
 
 /// To the nearest whole number; what is none is 0.
@@ -54,7 +57,7 @@ pub fn whole(value: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BytesPerSec, DeviceId};
+    use crate::DeviceId;
 
     #[test]
     fn bytes_that_the_correction_takes_from_the_limited_go_to_no_workload() {
@@ -65,12 +68,18 @@ mod tests {
             unattributed_bytes_per_sec: None,
             set_point_bytes_per_sec: set_point.map(BytesPerSec::new),
             correction_ratio,
+            planned_bytes_per_sec: None,
         };
         assert_eq!(others_room(&device(Some(1000.0), 1.0), 600), 400);
         assert_eq!(others_room(&device(Some(1000.0), 0.9), 500), 400);
         assert_eq!(others_room(&device(Some(1000.0), 0.9), 900), 0);
         assert_eq!(others_room(&device(Some(1000.0), 0.9), 1000), 0);
         assert_eq!(others_room(&device(None, 1.0), 1), 0);
+        let planned = DeviceState {
+            planned_bytes_per_sec: Some(BytesPerSec::new(700.0)),
+            ..device(Some(1000.0), 0.9)
+        };
+        assert_eq!(others_room(&planned, 600), 100);
     }
 
     #[test]

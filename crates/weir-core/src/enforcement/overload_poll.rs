@@ -62,6 +62,7 @@ mod tests {
                 unattributed_bytes_per_sec: None,
                 set_point_bytes_per_sec: Some(BytesPerSec::new(100.0)),
                 correction_ratio: 1.0,
+                planned_bytes_per_sec: None,
             }],
             ..Plan::default()
         }

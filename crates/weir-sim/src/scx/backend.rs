@@ -147,7 +147,7 @@ impl SimPlatform {
         };
         for state in &plan.devices {
             let device = state.id.0 as usize;
-            let target = state.set_point_bytes_per_sec.map_or(0, |t| whole(t.get()));
+            let target = state.target().map_or(0, |t| whole(t.get()));
             if let Some(meter) = ext.stats.meters.get_mut(device) {
                 meter.set_point_bytes_per_sec = target;
                 meter.others_bytes_per_sec = others_room(state, given[device]);

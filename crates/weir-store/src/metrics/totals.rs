@@ -164,6 +164,7 @@ mod tests {
                 provenance: Provenance::Apportioned,
             },
             traffic: None,
+            fair: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,

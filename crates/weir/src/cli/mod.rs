@@ -101,6 +101,8 @@ pub enum PolicyName {
     BalancePoint,
     /// Those below their fair share keep all that they use (default)
     MaxMin,
+    /// Each gets the same part, by weight, of what it needs most, of all devices and CPU time together
+    Drf,
 }
 
 impl PolicyName {
@@ -110,6 +112,7 @@ impl PolicyName {
             PolicyName::Proportional => Policy::Proportional,
             PolicyName::BalancePoint => Policy::BalancePoint,
             PolicyName::MaxMin => Policy::MaxMin,
+            PolicyName::Drf => Policy::Drf,
         }
     }
 }

@@ -299,6 +299,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, knees: &Knees, now_ms: u64
     if let Some(allowed) = verdict.allowed_bytes_per_sec {
         let _ = writeln!(out, "  budget {}", text::rate(allowed));
     }
+    if let Some(fair) = &verdict.fair {
+        let _ = writeln!(out, "  {}", labels::fair_share(fair));
+    }
     let cpus = verdict.cpu_cpus.map(text::cpus);
     let cpus = cpus.map_or("CPU use: not known".to_owned(), |cpus| {
         format!("uses {cpus} CPU")
@@ -392,6 +395,24 @@ mod tests {
         ] {
             assert!(page.contains(part), "{page}");
         }
+    }
+
+    #[test]
+    fn a_page_of_policy_drf_names_the_dominant_resource_and_the_target() {
+        let mut snapshot = snapshot(0, 200.0);
+        let device = weir_core::seam::plan::SharedResource::Device(weir_core::DeviceId(0));
+        snapshot.plan.workloads[0].fair = Some(weir_core::seam::plan::FairShare {
+            dominant: device,
+            used_ratio: 0.75,
+            target_ratio: 0.5,
+            held_back_by: Some(device),
+            is_by_cpu_alone: false,
+        });
+        let chosen = choose(&snapshot, None).unwrap();
+        let page = page(&snapshot, &chosen, &Knees::new(), &[], 0);
+        let line = "  needs cxl0 most: has 75 % of it, its part is 50 %; no more, because the budget of cxl0 \
+                    is shared out\n";
+        assert!(page.contains(line), "{page}");
     }
 
     #[test]

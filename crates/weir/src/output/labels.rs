@@ -5,7 +5,9 @@
 use crate::output::text;
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
-use weir_core::seam::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
+use weir_core::seam::plan::{
+    Decision, DirectionTraffic, FairShare, SharedResource, TrafficBreakdown, Why,
+};
 use weir_core::seam::sched_stats::{EnqueueCost, Mode, SchedStats, WorkloadStats};
 use weir_core::{BytesPerSec, Nanos};
 
@@ -214,6 +216,32 @@ pub fn why_long(why: &Why) -> String {
     }
 }
 
+/// A workload's dominant share beside its part, as a line.
+pub fn fair_share(fair: &FairShare) -> String {
+    let name = |resource: SharedResource| match resource {
+        SharedResource::Cpu => "CPU time".to_owned(),
+        SharedResource::Device(device) => device.to_string(),
+    };
+    let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
+    let mut line = format!(
+        "needs {} most: has {} of it, its part is {}",
+        name(fair.dominant),
+        percent(fair.used_ratio),
+        percent(fair.target_ratio)
+    );
+    match fair.held_back_by {
+        Some(SharedResource::Cpu) => line += "; no more, because CPUs are full",
+        Some(SharedResource::Device(device)) => {
+            line += &format!("; no more, because the budget of {device} is shared out");
+        }
+        None => {}
+    }
+    if fair.is_by_cpu_alone {
+        line += "; its traffic is not known, so that it counts by CPU time alone";
+    }
+    line
+}
+
 /// At most 8 cells.
 pub fn provenance(provenance: Provenance) -> &'static str {
     match provenance {
@@ -321,6 +349,30 @@ mod tests {
         assert_eq!(
             why_long(&cut),
             "limited by max-min: without a limit it would demand 64.0 MiB/s, all users together 1.17 GiB/s"
+        );
+    }
+
+    #[test]
+    fn a_share_is_named_with_its_resource_and_what_holds_it_back() {
+        let mut fair = FairShare {
+            dominant: SharedResource::Device(DeviceId(1)),
+            used_ratio: 0.31,
+            target_ratio: 0.3,
+            held_back_by: Some(SharedResource::Cpu),
+            is_by_cpu_alone: false,
+        };
+        let said = "needs cxl1 most: has 31 % of it, its part is 30 %";
+        let full = "; no more, because CPUs are full";
+        assert_eq!(fair_share(&fair), format!("{said}{full}"));
+        fair.held_back_by = Some(fair.dominant);
+        let shared = "; no more, because the budget of cxl1 is shared out";
+        assert_eq!(fair_share(&fair), format!("{said}{shared}"));
+        (fair.dominant, fair.held_back_by) = (SharedResource::Cpu, None);
+        fair.is_by_cpu_alone = true;
+        assert_eq!(
+            fair_share(&fair),
+            "needs CPU time most: has 31 % of it, its part is 30 %; its traffic is not known, so that it \
+             counts by CPU time alone"
         );
     }
 

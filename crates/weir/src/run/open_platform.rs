@@ -66,12 +66,7 @@ fn attribution(name: AttributionName) -> AttributionSource {
 
 /// The policy's name: the same as in flags, file and JSON.
 pub fn policy_name(policy: Policy) -> String {
-    match policy {
-        Policy::Proportional => "proportional",
-        Policy::BalancePoint => "balance-point",
-        Policy::MaxMin => "max-min",
-    }
-    .to_owned()
+    policy.name().to_owned()
 }
 
 /// The platform's options for these settings.

@@ -156,6 +156,7 @@ mod tests {
                 provenance: Provenance::Unknown,
             },
             traffic: None,
+            fair: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,

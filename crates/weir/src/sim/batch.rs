@@ -5,6 +5,7 @@
 use super::builtin_scenarios::Loaded;
 use super::controllers::Choice;
 use super::results::run_of;
+use super::shares::{reasons, shares_of};
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::sync::Mutex;
@@ -180,9 +181,12 @@ pub fn one(
         None => weir_sim::run(scenario, variant, seed),
     }
     .with_context(|| format!("scenario {}", scenario.name))?;
+    let mut run = run_of(&measures, &choices[choice]);
+    run.shares = shares_of(scenario, &measures);
+    run.missing.extend(reasons(&run.shares));
     Ok(Made {
         choice,
-        run: run_of(&measures, &choices[choice]),
+        run,
         took_sec: begun.elapsed().as_secs_f64(),
         measures,
     })

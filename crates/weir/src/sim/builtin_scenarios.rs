@@ -30,6 +30,8 @@ macro_rules! built_in {
 built_in![
     "bursty",
     "degrading",
+    "fair-cpus",
+    "fair-weights",
     "hundred",
     "knee",
     "latency-goal",

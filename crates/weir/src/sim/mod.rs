@@ -23,6 +23,7 @@ mod dram;
 mod interference;
 mod record;
 pub mod results;
+mod shares;
 pub mod table;
 mod type2;
 

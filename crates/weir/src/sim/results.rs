@@ -4,6 +4,7 @@
 use super::builtin_scenarios::Loaded;
 use super::controllers::Choice;
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
@@ -35,6 +36,7 @@ pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
         settle_ms: m.settle_ms,
         overshoot_ratio: m.overshoot_ratio,
         estimate_error_ratio: m.estimate_error_ratio.clone(),
+        shares: BTreeMap::new(),
         series: m.series.clone(),
         virtual_sec: Some(m.simulated_sec),
         // Runs share the CPUs: what one took says nothing about it.

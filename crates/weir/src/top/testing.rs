@@ -45,6 +45,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
             unattributed_bytes_per_sec: None,
             set_point_bytes_per_sec: Some(BytesPerSec::new(160.0 * MIB)),
             correction_ratio: 1.0,
+            planned_bytes_per_sec: None,
         }],
         workloads: workloads(mib),
         ..Plan::default()
@@ -159,6 +160,7 @@ fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Decision {
             provenance: Provenance::Apportioned,
         },
         traffic: None,
+        fair: None,
         cpu_cpus: Some(CpuShare::new(cpus)),
         intensity_bytes_per_cpu_sec: (mib > 0.0).then_some(mib * MIB / cpus),
         allowed_bytes_per_sec: None,

@@ -162,6 +162,7 @@ fn sum(path: &str, body: &[Block]) -> TopRow {
             provenance: provenance.unwrap_or(Provenance::Unknown),
         },
         traffic: None,
+        fair: None,
         cpu_cpus: cpu.map(CpuShare::new),
         intensity_bytes_per_cpu_sec: intensity.map(|(bytes, cpus)| bytes / cpus),
         allowed_bytes_per_sec: None,

@@ -352,7 +352,7 @@ impl Scx {
         for device in machine.devices.iter().filter(fits) {
             devices = devices.max(device.id.0 + 1);
             let state = plan.devices.iter().find(|d| d.id == device.id);
-            let target = state.and_then(|d| d.set_point_bytes_per_sec);
+            let target = state.and_then(weir_core::seam::plan::DeviceState::target);
             let target = target.map_or(0, |t| whole(t.get()));
             let given = given.get(&device.id).copied().unwrap_or(0);
             let groups = machine.groups.iter().filter(|g| g.id.device == device.id);
