@@ -27,6 +27,7 @@ mod closed_network;
 mod dram;
 mod event_sim;
 mod host_path;
+mod lz4;
 mod profile;
 mod server;
 mod type2;
