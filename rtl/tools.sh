@@ -113,3 +113,21 @@ bounded() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $3" > "$1/abc.log" 2>&1
     grep -q "No output asserted in $2 frames" "$1/abc.log"
 }
+
+# lz4_bench ENGINE: builds the bench of the decoder (0) or of an encoder (its positions) if it is older than what it is
+# made of, and prints its path.
+lz4_bench() {
+    local folder="target/lz4-$1" top=Lz4Encoder arguments=(encoder "$1")
+    [ "$1" != 0 ] || { top=Lz4Decoder; arguments=(decoder); }
+    if [ ! -e "$folder/obj/lz4" ] || [ -n "$(find src/main sim/lz4.cpp -newer "$folder/obj/lz4" -print -quit)" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        (
+            set -e
+            emit EmitLz4 "$folder" "${arguments[@]}"
+            verilator --cc --exe --build -O3 --noassert -Wno-fatal --x-initial unique --top-module "$top" "$folder"/*.sv \
+                "$PWD/sim/lz4.cpp" -CFLAGS "-O2 -DENGINE=$1" -Mdir "$folder/obj" -o lz4
+        ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
+    fi
+    echo "$folder/obj/lz4"
+}
