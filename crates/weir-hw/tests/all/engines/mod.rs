@@ -2,5 +2,6 @@
 //! The engines' twins against other programs' results.
 
 mod page_compare;
+#[path = "../../../examples/engine_vectors/pages.rs"]
 mod pages;
 mod xxh64;
