@@ -2,6 +2,7 @@
 //! Twins of the accelerator's engines (`rtl/src/main/scala/weir/accelerator`): each is the clocked machine that
 //! the RTL is, equal to it in bytes and in clocks.
 
+pub mod accelerator_regs;
 pub mod page_compare;
 pub mod stalls;
 pub mod xxh64;
