@@ -114,6 +114,28 @@ bounded() {
     grep -q "No output asserted in $2 frames" "$1/abc.log"
 }
 
+# engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives.
+engine_vectors() {
+    (cd .. && cargo run --quiet --release -p weir-hw --example engine_vectors -- "$@")
+}
+
+# engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.
+engine_bench() {
+    local folder="target/engine-$1" top=PageCompare defines=
+    [ "$1" != xxh64 ] || { top=Xxh64; defines=-DXXH64; }
+    if [ ! -e "$folder/obj/engine" ] || [ -n "$(find src/main sim -newer "$folder/obj/engine" -print -quit)" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        (
+            set -e
+            emit EmitEngine "$1" "$folder"
+            verilator --cc --exe --build -O3 --noassert -Wno-fatal --top-module "$top" "$folder"/*.sv \
+                "$PWD/sim/engines.cpp" -CFLAGS "-O2 $defines" -Mdir "$folder/obj" -o engine
+        ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
+    fi
+    echo "$folder/obj/engine"
+}
+
 # lz4_bench ENGINE: builds the bench of the decoder (0) or of an encoder (its positions) if it is older than what it is
 # made of, and prints its path.
 lz4_bench() {

@@ -2,7 +2,11 @@
 //! Twins of the accelerator's engines (`rtl/src/main/scala/weir/accelerator`): each is the clocked machine that
 //! the RTL is, equal to it in bytes and in clocks.
 
+pub mod accelerator_regs;
 pub mod lz4;
+pub mod page_compare;
+pub mod stalls;
+pub mod xxh64;
 
 /// The most bytes that an engine takes at a time: a page.
 pub const PAGE_BYTES: usize = 4096;

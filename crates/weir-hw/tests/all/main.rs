@@ -29,6 +29,7 @@ mod access_counters;
 mod calibration;
 mod closed_network;
 mod dram;
+mod engines;
 mod event_sim;
 mod host_path;
 mod lz4;

@@ -56,9 +56,19 @@ pub struct Type2Args {
     #[arg(long)]
     pub json: bool,
 
-    /// Write a page with all figures into this directory: index.html and figures.json
-    #[arg(long, value_name = "DIR", conflicts_with = "op")]
+    /// Write a page with all figures into this directory: index.html and figures.json; with --engine, the
+    /// engine's bytes into this file
+    #[arg(long, value_name = "PATH", conflicts_with = "op")]
     pub out: Option<PathBuf>,
+
+    /// Run an engine of the accelerator on a file, page by page: its bytes go to stdout or --out, its clocks to
+    /// stderr, or to stdout with --out
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["op", "explore", "profile"])]
+    pub engine: Option<Engine>,
+
+    /// What the engine reads; compare takes two
+    #[arg(value_name = "FILE", requires = "engine")]
+    pub files: Vec<PathBuf>,
 }
 
 const TYPE2_HELP: &str = "\
@@ -71,10 +81,31 @@ Examples:
   weir sim type2 --explore                          every interleaving over one line
   weir sim type2 --explore --lines host,device      over two
   weir sim type2 --explore --fault snoop-passes-go  a message chart of what then goes wrong
+  weir sim type2 --engine xxh64 FILE | xxd          eight bytes a page: its hash
+  weir sim type2 --engine compare A B --out RESULT --json
 
 Each figure says whether it was fitted or is predicted. Nothing on this machine is touched.
 
 Exit codes: 0 done, 1 the explored protocol breaks a rule, 2 trouble.";
+
+/// An engine of the accelerator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// XXH64, seed 0.
+    Xxh64,
+    /// First differing byte, and order.
+    Compare,
+}
+
+impl Engine {
+    /// As the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Engine::Xxh64 => "xxh64",
+            Engine::Compare => "compare",
+        }
+    }
+}
 
 /// An operation of either agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
