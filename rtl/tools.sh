@@ -99,6 +99,17 @@ and_graph() {
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
 }
 
+# decoder_graph FOLDER LENGTH_BITS BEAT_BYTES COUNT_BITS WAITS: the claims of formal/decoder.sv about the decoder in a
+# folder, as FOLDER/equal.aig. What the history holds has no part in them, and is left out.
+decoder_graph() {
+    yosys -q -l "$1/yosys.log" -p "
+        read_verilog -sv -formal $1/*.sv formal/decoder.sv
+        chparam -set LENGTH_BITS $2 -set BEAT_BYTES $3 -set COUNT_BITS $4 -set WAITS $5 decoder
+        prep -top decoder -flatten -nordff; opt_clean -purge; memory_map; opt -full; async2sync; dffunmap; opt_clean
+        setundef -undriven -anyseq; techmap; opt_clean; delete -output; dffunmap; simplemap
+        abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
+}
+
 # proved FOLDER SECONDS: for all times. refuted FOLDER SECONDS: by a run that shows a difference.
 proved() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
@@ -116,40 +127,29 @@ bounded() {
 
 # engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives.
 engine_vectors() {
-    (cd .. && cargo run --quiet --release -p weir-hw --example engine_vectors -- "$@")
+    local example=engine_vectors
+    [[ "$1" != lz4-* ]] || example=lz4_vectors
+    (cd .. && cargo run --quiet --release -p weir-hw --example "$example" -- "$@")
 }
 
 # engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.
 engine_bench() {
-    local folder="target/engine-$1" top=PageCompare defines=
-    [ "$1" != xxh64 ] || { top=Xxh64; defines=-DXXH64; }
+    local folder="target/engine-$1" top bench=engines flags=-O2
+    case "$1" in
+    xxh64) top=Xxh64; flags+=" -DXXH64" ;;
+    compare) top=PageCompare ;;
+    lz4-decoder) top=Lz4Decoder; bench=lz4; flags+=" -DENGINE=0" ;;
+    lz4-encoder-*) top=Lz4Encoder; bench=lz4; flags+=" -DENGINE=${1##*-}" ;;
+    esac
     if [ ! -e "$folder/obj/engine" ] || [ -n "$(find src/main sim -newer "$folder/obj/engine" -print -quit)" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         (
             set -e
             emit EmitEngine "$1" "$folder"
-            verilator --cc --exe --build -O3 --noassert -Wno-fatal --top-module "$top" "$folder"/*.sv \
-                "$PWD/sim/engines.cpp" -CFLAGS "-O2 $defines" -Mdir "$folder/obj" -o engine
+            verilator --cc --exe --build -O3 --noassert -Wno-fatal --x-initial unique --top-module "$top" \
+                "$folder"/*.sv "$PWD/sim/$bench.cpp" -CFLAGS "$flags" -Mdir "$folder/obj" -o engine
         ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
     fi
     echo "$folder/obj/engine"
-}
-
-# lz4_bench ENGINE: builds the bench of the decoder (0) or of an encoder (its positions) if it is older than what it is
-# made of, and prints its path.
-lz4_bench() {
-    local folder="target/lz4-$1" top=Lz4Encoder arguments=(encoder "$1")
-    [ "$1" != 0 ] || { top=Lz4Decoder; arguments=(decoder); }
-    if [ ! -e "$folder/obj/lz4" ] || [ -n "$(find src/main sim/lz4.cpp -newer "$folder/obj/lz4" -print -quit)" ]; then
-        rm -rf "$folder"
-        mkdir -p "$folder"
-        (
-            set -e
-            emit EmitLz4 "$folder" "${arguments[@]}"
-            verilator --cc --exe --build -O3 --noassert -Wno-fatal --x-initial unique --top-module "$top" "$folder"/*.sv \
-                "$PWD/sim/lz4.cpp" -CFLAGS "-O2 -DENGINE=$1" -Mdir "$folder/obj" -o lz4
-        ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
-    fi
-    echo "$folder/obj/lz4"
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `lz4_vectors FILE COUNT SEED [CORPUS]`: what the twins of the LZ4 engines answer, for the bench of their RTL
-//! (`rtl/sim/lz4.cpp`). `COUNT` cases for each engine; a corpus gives its pages instead of drawn ones.
+//! `lz4_vectors ENGINE COUNT SEED [CORPUS]`: what the twin of an LZ4 engine answers, for the bench of its RTL
+//! (`rtl/sim/lz4.cpp`), on standard output. Engines: lz4-decoder, and lz4-encoder-1, -2, -4, -8 (positions a
+//! clock). A corpus gives its pages instead of drawn ones.
 //!
-//! A case is six numbers of 32 bits, little endian, then input and output: engine (0 the decoder, else positions of
-//! the encoder), bytes of input, limit, flaw (0: none), clocks, bytes of output.
+//! A case is five numbers of 32 bits, little endian, then input and output: bytes of input, limit, flaw (0: none),
+//! clocks, bytes of output.
 
 mod cases;
 
@@ -16,12 +17,24 @@ use weir_hw::engines::{EngineRun, PAGE_BYTES};
 /// The flaw of an encoder's refusal.
 const INCOMPRESSIBLE: u32 = 1;
 
-const ENCODERS: [Positions; 4] = [
-    Positions::One,
-    Positions::Two,
-    Positions::Four,
-    Positions::Eight,
-];
+#[derive(Clone, Copy)]
+enum Engine {
+    Decoder,
+    Encoder(Positions),
+}
+
+impl Engine {
+    fn named(name: &str) -> Option<Engine> {
+        Some(match name {
+            "lz4-decoder" => Engine::Decoder,
+            "lz4-encoder-1" => Engine::Encoder(Positions::One),
+            "lz4-encoder-2" => Engine::Encoder(Positions::Two),
+            "lz4-encoder-4" => Engine::Encoder(Positions::Four),
+            "lz4-encoder-8" => Engine::Encoder(Positions::Eight),
+            _ => return None,
+        })
+    }
+}
 
 struct Answer {
     flaw: u32,
@@ -56,35 +69,57 @@ fn encoded(page: &[u8], positions: Positions) -> Result<Answer, Box<dyn Error>> 
 
 fn write_case(
     file: &mut impl Write,
-    head: [u32; 3],
     input: &[u8],
+    limit_bytes: usize,
     answer: &Answer,
 ) -> io::Result<()> {
-    let clocks = answer.run.clocks as u32;
     let output = &answer.run.bytes;
-    let tail = [answer.flaw, clocks, output.len() as u32];
-    for number in head.into_iter().chain(tail) {
+    let (input_bytes, output_bytes) = (input.len() as u32, output.len() as u32);
+    let clocks = answer.run.clocks as u32;
+    for number in [
+        input_bytes,
+        limit_bytes as u32,
+        answer.flaw,
+        clocks,
+        output_bytes,
+    ] {
         file.write_all(&number.to_le_bytes())?;
     }
     file.write_all(input)?;
     file.write_all(output)
 }
 
-fn write_page(file: &mut impl Write, page: &[u8]) -> Result<(), Box<dyn Error>> {
-    for positions in ENCODERS {
-        let head = [positions as u32, page.len() as u32, 0];
-        write_case(file, head, page, &encoded(page, positions)?)?;
+/// A page for the encoder; for the decoder liblz4's block of it, if that is no longer than a page, or a hostile one.
+fn write_page(
+    file: &mut impl Write,
+    engine: Engine,
+    page: &[u8],
+    hostile: Option<&mut Xorshift>,
+) -> Result<(), Box<dyn Error>> {
+    match engine {
+        Engine::Encoder(positions) => {
+            write_case(file, page, page.len(), &encoded(page, positions)?)?;
+        }
+        Engine::Decoder => {
+            let (block, limit_bytes) = match hostile {
+                Some(random) => hostile_block(random),
+                None => (liblz4_block(page), page.len()),
+            };
+            if block.len() <= PAGE_BYTES {
+                write_case(file, &block, limit_bytes, &decoded(&block, limit_bytes)?)?;
+            }
+        }
     }
     Ok(())
 }
 
-fn write_block(file: &mut impl Write, block: &[u8], limit: usize) -> Result<(), Box<dyn Error>> {
-    let head = [0, block.len() as u32, limit as u32];
-    Ok(write_case(file, head, block, &decoded(block, limit)?)?)
-}
-
-/// Pages of all lengths, few of them as long as can be; blocks of which two in three are hostile.
-fn write_drawn(file: &mut impl Write, count: usize, seed: u64) -> Result<(), Box<dyn Error>> {
+/// Pages of all lengths, one in four as long as can be; two blocks in three are hostile.
+fn write_drawn(
+    file: &mut impl Write,
+    engine: Engine,
+    count: usize,
+    seed: u64,
+) -> Result<(), Box<dyn Error>> {
     let mut random = Xorshift::new(seed);
     for case in 0..count {
         let bytes = match case % 4 {
@@ -94,36 +129,28 @@ fn write_drawn(file: &mut impl Write, count: usize, seed: u64) -> Result<(), Box
         };
         let fresh_percent = random.below(101);
         let page = mixed_page(&mut random, bytes, fresh_percent);
-        write_page(file, &page)?;
-        let (block, limit) = match (case % 3, liblz4_block(&page)) {
-            (0, block) if block.len() <= PAGE_BYTES => (block, page.len()),
-            _ => hostile_block(&mut random),
-        };
-        write_block(file, &block, limit)?;
-    }
-    Ok(())
-}
-
-fn write_corpus(file: &mut impl Write, count: usize, corpus: &[u8]) -> Result<(), Box<dyn Error>> {
-    for page in corpus.chunks_exact(PAGE_BYTES).take(count) {
-        write_page(file, page)?;
-        let block = liblz4_block(page);
-        if block.len() <= PAGE_BYTES {
-            write_block(file, &block, PAGE_BYTES)?;
-        }
+        let hostile = (case % 3 != 0).then_some(&mut random);
+        write_page(file, engine, &page, hostile)?;
     }
     Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [path, count, seed, corpus @ ..] = &arguments[..] else {
-        return Err("usage: lz4_vectors FILE COUNT SEED [CORPUS]".into());
+    let [engine, count, seed, corpus @ ..] = &arguments[..] else {
+        return Err("usage: lz4_vectors ENGINE COUNT SEED [CORPUS]".into());
     };
-    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    let engine = Engine::named(engine).ok_or_else(|| format!("{engine} is no LZ4 engine"))?;
+    let count = count.parse()?;
+    let mut file = BufWriter::new(io::stdout().lock());
     match corpus.first() {
-        Some(corpus) => write_corpus(&mut file, count.parse()?, &std::fs::read(corpus)?)?,
-        None => write_drawn(&mut file, count.parse()?, seed.parse()?)?,
+        Some(corpus) => {
+            let corpus = std::fs::read(corpus)?;
+            for page in corpus.chunks_exact(PAGE_BYTES).take(count) {
+                write_page(&mut file, engine, page, None)?;
+            }
+        }
+        None => write_drawn(&mut file, engine, count, seed.parse()?)?,
     }
     Ok(file.flush()?)
 }

@@ -4,10 +4,13 @@ package weir
 /** `EmitEngine ENGINE FOLDER`: writes SystemVerilog of an engine. */
 object EmitEngine {
   def main(arguments: Array[String]): Unit = arguments.toList match {
-    case "xxh64" :: folder :: Nil   => Emit.write(new Xxh64, folder)
-    case "compare" :: folder :: Nil => Emit.write(new PageCompare, folder)
+    case "xxh64" :: folder :: Nil       => Emit.write(new Xxh64, folder)
+    case "compare" :: folder :: Nil     => Emit.write(new PageCompare, folder)
+    case "lz4-decoder" :: folder :: Nil => Emit.write(new Lz4Decoder, folder)
+    case s"lz4-encoder-$positions" :: folder :: Nil if positions.toIntOption.isDefined =>
+      Emit.write(new Lz4Encoder(positions.toInt), folder)
     case _ =>
-      Console.err.println("usage: EmitEngine ENGINE FOLDER\n  ENGINE  xxh64, compare")
+      Console.err.println("usage: EmitEngine ENGINE FOLDER\n  ENGINE  xxh64, compare, lz4-decoder, lz4-encoder-1, -2, -4, -8")
       sys.exit(2)
   }
 }

@@ -41,8 +41,6 @@ class Lz4Decoder(sizes: Lz4Sizes = Lz4Sizes()) extends Lz4Engine(sizes) {
   protected def literalsPass(end: UInt): Bool = end > limitBytes
   protected def isTrailing(end: UInt): Bool = end +& matchStartTailBytes.U > limitBytes
   protected def matchMove(left: UInt): UInt = Mux(left > move.U, move.U, left)
-  protected def tokenBytes: UInt = 1.U
-  protected def lengthByteBytes: UInt = 1.U
 
   override protected def isPossible(command: Lz4Command): Bool =
     super.isPossible(command) && isLength(command.limitBytes)
@@ -67,7 +65,7 @@ class Lz4Decoder(sizes: Lz4Sizes = Lz4Sizes()) extends Lz4Engine(sizes) {
   private val afterMatch = position +& moved
 
   // The sequence at the window's front.
-  private val before = Mux(isToken, tokenBytes, 0.U)
+  private val before = Mux(isToken, 1.U, 0.U)
   private val tokenLiterals = bytes(0)(7, 4)
   private val sequenceLiterals = Mux(isToken, tokenLiterals, literals)
   private val isWhole = Mux(
@@ -113,13 +111,13 @@ class Lz4Decoder(sizes: Lz4Sizes = Lz4Sizes()) extends Lz4Engine(sizes) {
       isWhole -> Mux(isLast, front, front +& offsetBytes.U),
       isToken -> Mux(isMatchOver, 1.U, 0.U),
       isAtLiterals -> onlyLiterals
-    ) :+ (true.B -> lengthByteBytes)
+    ) :+ (true.B -> 1.U)
   )(sizes.countBits - 1, 0)
   private val literalCount = Mux(isWhole, sequenceLiterals, Mux(isAtLiterals, onlyLiterals, 0.U))
-  private val count = (moved +& literalCount)(sizes.countBits - 1, 0)
+  protected val count: UInt = (moved +& literalCount)(sizes.countBits - 1, 0)
   private val takenLiterals = Bytes.rotateRight(bytes, (before - moved)(sizes.moveBits - 1, 0))
   private val output = VecInit((0 until move).map(i => Mux(i.U < moved, matched(i), takenLiterals(i))))
-  private val isGood = go && flaw === Lz4Flaw.none.U
+  protected val isGood: Bool = go && flaw === Lz4Flaw.none.U
 
   history.io.readAddress(0) := position - offset
   history.io.writeAddress := position
