@@ -61,3 +61,20 @@ fn ten_million_hostile_blocks() {
     });
     println!("{tallies:?}");
 }
+
+#[test]
+fn the_slowest_block_keeps_the_clock_bound() {
+    // One literal, then matches of 4 bytes, 3 bytes of block each, and the last 5 literals.
+    let matches = (4096 - 1 - 12) / 4;
+    let mut block = vec![0x10, 0];
+    for _ in 0..matches {
+        block.extend([1, 0, 0x00]);
+    }
+    block.pop();
+    block.push(0x50);
+    block.extend([0; 5]);
+    let page = decode(&block, 4096).unwrap();
+    assert_eq!(page.bytes.len(), 1 + 4 * matches + 5);
+    assert!(page.clocks > 1000, "{} clocks", page.clocks);
+    assert!(page.clocks <= clock_bound(block.len(), 4096));
+}
