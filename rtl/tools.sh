@@ -99,6 +99,15 @@ and_graph() {
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
 }
 
+# claim_graph CLAIM FOLDER: the claim of formal/CLAIM.sv about the modules in a folder, as FOLDER/equal.aig.
+claim_graph() {
+    yosys -q -l "$2/yosys.log" -p "
+        read_verilog -sv -formal $2/*.sv formal/$1.sv
+        prep -top $1 -flatten -nordff; memory_map; opt -full; async2sync; dffunmap; opt_clean
+        setundef -undriven -anyseq; techmap; opt_clean; delete -output; dffunmap; simplemap
+        abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $2/equal.aig" > /dev/null
+}
+
 # proved FOLDER SECONDS: for all times. refuted FOLDER SECONDS: by a run that shows a difference.
 proved() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1

@@ -3,6 +3,7 @@
 //! the RTL is, equal to it in bytes and in clocks.
 
 pub mod accelerator_regs;
+pub mod lz4;
 pub mod page_compare;
 pub mod stalls;
 pub mod xxh64;

@@ -28,6 +28,7 @@ mod dram;
 mod engines;
 mod event_sim;
 mod host_path;
+mod lz4;
 mod profile;
 mod server;
 mod type2;
