@@ -7,7 +7,7 @@ use super::lz4_frame::{FrameWriter, FramedBlock, read_frame};
 use crate::cli::exit::Exit;
 use crate::output::text::harmless;
 use crate::sim::builtin_scenarios::bytes_at_most;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::OFlags;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -19,7 +19,7 @@ use weir_hw::engines::xxh64::hash_pages;
 use weir_hw::engines::{EngineRun, PAGE_BYTES};
 
 /// The largest file that is read.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+const FILE_BYTES_MAX: u64 = 1 << 28;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -92,16 +92,20 @@ pub fn run(args: &Type2Args, engine: Engine) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn too_large(name: &str) -> String {
+    format!("{name} is larger than {FILE_BYTES_MAX} bytes: split it")
+}
+
 fn read(path: &Path) -> Result<Vec<u8>> {
     let name = harmless(&path.display().to_string());
+    let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    ensure!(length <= FILE_BYTES_MAX, too_large(&name));
     let bytes =
         bytes_at_most(path, FILE_BYTES_MAX + 1).with_context(|| format!("cannot read {name}"))?;
     if bytes.is_empty() {
         bail!("{name} is empty: an engine takes at least one byte");
     }
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("{name} is larger than {FILE_BYTES_MAX} bytes: split it");
-    }
+    ensure!(bytes.len() as u64 <= FILE_BYTES_MAX, too_large(&name));
     Ok(bytes)
 }
 

@@ -78,7 +78,7 @@ class Accelerator(p: AcceleratorParameters = AcceleratorParameters()) extends Mo
   private def answers(tag: Int): Valid[DmaAnswer] = {
     val answer = Wire(Valid(new DmaAnswer(0)))
     answer.valid := io.dmaAnswer.valid && io.dmaAnswer.bits.tag === tag.U
-    answer.bits.tag := 0.U
+    answer.bits.tag := DontCare
     answer.bits.data := io.dmaAnswer.bits.data
     answer.bits.error := io.dmaAnswer.bits.error
     answer

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 package weir
 
-/** `EmitEngine ENGINE FOLDER`: writes SystemVerilog of an engine. */
+/** `EmitEngine ENGINE FOLDER`: writes SystemVerilog of an engine, or of all. */
 object EmitEngine {
   def main(arguments: Array[String]): Unit = arguments.toList match {
-    case "xxh64" :: folder :: Nil   => Emit.write(new Xxh64, folder)
-    case "compare" :: folder :: Nil => Emit.write(new PageCompare, folder)
+    case "xxh64" :: folder :: Nil       => Emit.write(new Xxh64, folder)
+    case "compare" :: folder :: Nil     => Emit.write(new PageCompare, folder)
+    case "accelerator" :: folder :: Nil => Emit.write(new Accelerator, folder)
     case _ =>
-      Console.err.println("usage: EmitEngine ENGINE FOLDER\n  ENGINE  xxh64, compare")
+      Console.err.println("usage: EmitEngine ENGINE FOLDER\n  ENGINE  xxh64, compare, or accelerator: the whole")
       sys.exit(2)
   }
 }

@@ -58,7 +58,7 @@ class Request(numberBits: Int) extends Bundle {
   val tag = UInt(64.W)
 
   /** Lines of the source, if its length is allowed. */
-  def lines: UInt = (sourceBytes(12, 0) +& 63.U) >> 6
+  def lines: UInt = ((sourceBytes(12, 0) +& 63.U) >> 6)(6, 0)
 }
 
 object Request {

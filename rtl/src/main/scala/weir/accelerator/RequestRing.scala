@@ -99,7 +99,7 @@ class RequestRing(p: AcceleratorParameters) extends Module {
   private val index = entry(outcome.io.deq.bits.number)
   io.completion.valid := outcome.io.deq.valid
   io.completion.bits.write := true.B
-  io.completion.bits.tag := 0.U
+  io.completion.bits.tag := DontCare
   io.completion.bits.line := settings.completionLine + (index >> 1)
   io.completion.bits.data := Fill(2, outcome.io.deq.bits.completion)
   io.completion.bits.strobe := Mux(index(0), Fill(32, 1.U(1.W)) ## 0.U(32.W), Fill(32, 1.U(1.W)))

@@ -52,7 +52,7 @@ private class UnitState(p: AcceleratorParameters, op: Int, port: UnitPort) {
 /** Feeds one slot of the hash. */
 class HashUnit(p: AcceleratorParameters, slot: Int) extends Module {
   val io = IO(new Bundle {
-    val port = new UnitPort(p.numberBits)
+    val port = Flipped(new UnitPort(p.numberBits))
     val read = Decoupled(UInt(58.W))
     val answer = Flipped(Valid(new DmaAnswer(0)))
 
@@ -85,7 +85,7 @@ class HashUnit(p: AcceleratorParameters, slot: Int) extends Module {
 /** Compares. */
 class CompareUnit(p: AcceleratorParameters) extends Module {
   val io = IO(new Bundle {
-    val port = new UnitPort(p.numberBits)
+    val port = Flipped(new UnitPort(p.numberBits))
     val reads = Vec(2, Decoupled(UInt(58.W)))
     val answers = Vec(2, Flipped(Valid(new DmaAnswer(0))))
   })
@@ -113,7 +113,7 @@ class CompareUnit(p: AcceleratorParameters) extends Module {
   pair.valid := readers.map(_.io.out.valid).reduce(_ && _) && state.isRunning && !decided && !compare.io.result.valid
   pair.bits.left := readers(0).io.out.bits
   pair.bits.right := readers(1).io.out.bits
-  pair.bits.bytes := Mux(left > 64.U, 64.U, left)
+  pair.bits.bytes := Mux(left > 64.U, 64.U, left(6, 0))
   pair.bits.isFirst := first
   pair.bits.isLast := left <= 64.U
   when(pair.fire) {
@@ -125,7 +125,7 @@ class CompareUnit(p: AcceleratorParameters) extends Module {
   compare.io.result.ready := true.B
   when(compare.io.result.valid) {
     val result = compare.io.result.bits
-    val sign = Mux(result.isLess, "hffffffff".U(32.W), result.differs.asUInt.pad(32))
+    val sign = Mux(result.isLess, "hffffffff".U(32.W), 0.U(31.W) ## result.differs)
     decided := true.B
     value := sign ## result.firstDifference.pad(32)
   }
@@ -134,7 +134,7 @@ class CompareUnit(p: AcceleratorParameters) extends Module {
     state.end(value, readers.map(_.io.failed).reduce(_ || _))
   }
   when(request.fire) {
-    left := request.bits.sourceBytes
+    left := request.bits.sourceBytes(12, 0)
     first := true.B
   }
 }

@@ -29,7 +29,7 @@ class RingProof(flaw: String) extends Module {
   private val p = AcceleratorParameters(
     hash = Xxh64Parameters(slots = 3),
     compareUnits = 0,
-    fetchAhead = 2,
+    fetchAhead = 1,
     numberBits = 4,
     entriesLog2Max = 1
   )
