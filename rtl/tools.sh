@@ -99,15 +99,15 @@ and_graph() {
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
 }
 
-# decoder_graph FOLDER LENGTH_BITS BEAT_BYTES COUNT_BITS WAITS: the claims of formal/decoder.sv about the decoder in a
-# folder, as FOLDER/equal.aig. What the history holds has no part in them, and is left out.
-decoder_graph() {
-    yosys -q -l "$1/yosys.log" -p "
-        read_verilog -sv -formal $1/*.sv formal/decoder.sv
-        chparam -set LENGTH_BITS $2 -set BEAT_BYTES $3 -set COUNT_BITS $4 -set WAITS $5 decoder
-        prep -top decoder -flatten -nordff; opt_clean -purge; memory_map; opt -full; async2sync; dffunmap; opt_clean
+# claim_graph CLAIM FOLDER [PARAMETER VALUE]: the claim of formal/CLAIM.sv about the modules in a folder, as a graph
+# FOLDER/equal.aig.
+claim_graph() {
+    yosys -q -l "$2/yosys.log" -p "
+        read_verilog -sv -formal $2/*.sv formal/$1.sv
+        ${3:+chparam -set $3 $4 $1}
+        prep -top $1 -flatten -nordff; memory_map; opt -full; async2sync; dffunmap; opt_clean
         setundef -undriven -anyseq; techmap; opt_clean; delete -output; dffunmap; simplemap
-        abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
+        abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $2/equal.aig" > /dev/null
 }
 
 # proved FOLDER SECONDS: for all times. refuted FOLDER SECONDS: by a run that shows a difference.
@@ -123,6 +123,14 @@ refuted() {
 bounded() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $3" > "$1/abc.log" 2>&1
     grep -q "No output asserted in $2 frames" "$1/abc.log"
+}
+
+# unrolled FOLDER CLOCKS SECONDS: no difference in that many clocks, as one function of all inputs. For arithmetic:
+# equal words in the middle are found and merged, which `bounded` does not do.
+unrolled() {
+    timeout "$3" yosys-abc -c "read_aiger $1/equal.aig; fold; strash; frames -i -F $2; strash; fraig; iprove" \
+        > "$1/abc.log" 2>&1 || return 1
+    grep -q "^UNSATISFIABLE" "$1/abc.log"
 }
 
 # engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives.

@@ -3,6 +3,7 @@
 
 use clap::Args;
 use std::path::PathBuf;
+use weir_hw::engines::lz4::Positions;
 use weir_hw::type2::protocol::Fault;
 use weir_hw::type2::{Bias, CacheState, DeviceOp, HostOp, LineHome};
 
@@ -66,6 +67,10 @@ pub struct Type2Args {
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["op", "explore", "profile"])]
     pub engine: Option<Engine>,
 
+    /// Positions that lz4-encode looks up in a clock: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", requires = "engine", default_value = "4", value_parser = positions)]
+    pub positions: Positions,
+
     /// What the engine reads; compare takes two
     #[arg(value_name = "FILE", requires = "engine")]
     pub files: Vec<PathBuf>,
@@ -83,6 +88,7 @@ Examples:
   weir sim type2 --explore --fault snoop-passes-go  a message chart of what then goes wrong
   weir sim type2 --engine xxh64 FILE | xxd          eight bytes a page: its hash
   weir sim type2 --engine compare A B --out RESULT --json
+  weir sim type2 --engine lz4-encode FILE | lz4 -d  a block; of more than one page a frame, as lz4 reads it
 
 Each figure says whether it was fitted or is predicted. Nothing on this machine is touched.
 
@@ -95,6 +101,10 @@ pub enum Engine {
     Xxh64,
     /// First differing byte, and order.
     Compare,
+    /// Pages to LZ4 blocks.
+    Lz4Encode,
+    /// LZ4 blocks to pages.
+    Lz4Decode,
 }
 
 impl Engine {
@@ -103,6 +113,8 @@ impl Engine {
         match self {
             Engine::Xxh64 => "xxh64",
             Engine::Compare => "compare",
+            Engine::Lz4Encode => "lz4-encode",
+            Engine::Lz4Decode => "lz4-decode",
         }
     }
 }
@@ -163,6 +175,16 @@ fn bias(text: &str) -> Result<Bias, String> {
 
 fn state(text: &str) -> Result<CacheState, String> {
     named("state", text, CacheState::ALL, CacheState::name)
+}
+
+fn positions(text: &str) -> Result<Positions, String> {
+    match text {
+        "1" => Ok(Positions::One),
+        "2" => Ok(Positions::Two),
+        "4" => Ok(Positions::Four),
+        "8" => Ok(Positions::Eight),
+        _ => Err("the encoder is built for 1, 2, 4 or 8".into()),
+    }
 }
 
 fn fault(text: &str) -> Result<Break, String> {

@@ -3,27 +3,30 @@
 //! many clocks it takes (`weir_hw::engines`, equal to the RTL).
 
 use super::cli::{Engine, Type2Args};
+use super::lz4_frame::{FrameWriter, FramedBlock, read_frame};
 use crate::cli::exit::Exit;
 use crate::output::text::harmless;
 use crate::sim::builtin_scenarios::bytes_at_most;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::OFlags;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use weir_hw::engines::lz4::{EncodeRefusal, Positions, decode, encode};
 use weir_hw::engines::page_compare::{PagePair, compare_pages};
 use weir_hw::engines::xxh64::hash_pages;
 use weir_hw::engines::{EngineRun, PAGE_BYTES};
 
 /// The largest file that is read.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+const FILE_BYTES_MAX: u64 = 1 << 28;
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct EngineFigures {
     engine: &'static str,
     pages: usize,
+    pages_refused: usize,
     bytes_in: usize,
     bytes_out: usize,
     clocks: u64,
@@ -39,6 +42,8 @@ struct Made {
     clocks: u64,
     /// Of each page by itself.
     page_clocks: Vec<u64>,
+    /// Pages that the encoder refused, or that were stored because it had.
+    pages_refused: usize,
 }
 
 /// Runs an engine.
@@ -64,14 +69,17 @@ pub fn run(args: &Type2Args, engine: Engine) -> Result<Exit> {
         .map(|path| read(path))
         .collect::<Result<_>>()?;
     let input = &inputs[0];
-    let made = match (engine, inputs.get(1)) {
-        (Engine::Compare, Some(right)) => compared(input, right)?,
-        _ => hashed(input)?,
+    let made = match engine {
+        Engine::Xxh64 => hashed(input)?,
+        Engine::Compare => compared(input, &inputs[1])?,
+        Engine::Lz4Encode => encoded(input, args.positions)?,
+        Engine::Lz4Decode => decoded(input)?,
     };
     let pages = made.page_clocks.len();
     let figures = EngineFigures {
         engine: engine.name(),
         pages,
+        pages_refused: made.pages_refused,
         bytes_in: input.len(),
         bytes_out: made.bytes.len(),
         clocks: made.clocks,
@@ -84,16 +92,20 @@ pub fn run(args: &Type2Args, engine: Engine) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn too_large(name: &str) -> String {
+    format!("{name} is larger than {FILE_BYTES_MAX} bytes: split it")
+}
+
 fn read(path: &Path) -> Result<Vec<u8>> {
     let name = harmless(&path.display().to_string());
+    let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    ensure!(length <= FILE_BYTES_MAX, too_large(&name));
     let bytes =
         bytes_at_most(path, FILE_BYTES_MAX + 1).with_context(|| format!("cannot read {name}"))?;
     if bytes.is_empty() {
         bail!("{name} is empty: an engine takes at least one byte");
     }
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("{name} is larger than {FILE_BYTES_MAX} bytes: split it");
-    }
+    ensure!(bytes.len() as u64 <= FILE_BYTES_MAX, too_large(&name));
     Ok(bytes)
 }
 
@@ -109,6 +121,7 @@ fn hashed(input: &[u8]) -> Result<Made> {
         bytes: run.bytes,
         clocks: run.clocks,
         page_clocks: alone(pages.iter().map(|page| Ok(hash_pages(&[page])?)))?,
+        pages_refused: 0,
     })
 }
 
@@ -129,6 +142,69 @@ fn compared(left: &[u8], right: &[u8]) -> Result<Made> {
         bytes: run.bytes,
         clocks: run.clocks,
         page_clocks: alone(pairs.iter().map(|pair| Ok(compare_pages(&[*pair])?)))?,
+        pages_refused: 0,
+    })
+}
+
+/// One page becomes a block; more become a frame, in which a refused page is stored.
+fn encoded(input: &[u8], positions: Positions) -> Result<Made> {
+    if input.len() <= PAGE_BYTES {
+        let run = encode(input, positions)?;
+        return Ok(Made {
+            bytes: run.bytes,
+            clocks: run.clocks,
+            page_clocks: vec![run.clocks],
+            pages_refused: 0,
+        });
+    }
+    let (mut frame, mut page_clocks, mut pages_refused) = (FrameWriter::default(), Vec::new(), 0);
+    for page in input.chunks(PAGE_BYTES) {
+        page_clocks.push(match encode(page, positions) {
+            Ok(run) => {
+                frame.block(&run.bytes);
+                run.clocks
+            }
+            Err(EncodeRefusal::Incompressible { clocks }) => {
+                frame.stored(page);
+                pages_refused += 1;
+                clocks
+            }
+            Err(error) => return Err(error.into()),
+        });
+    }
+    Ok(Made {
+        bytes: frame.end(),
+        clocks: page_clocks.iter().sum(),
+        page_clocks,
+        pages_refused,
+    })
+}
+
+/// A block, or a frame of them: no block begins as a frame does.
+fn decoded(input: &[u8]) -> Result<Made> {
+    let blocks = match read_frame(input)? {
+        Some(blocks) => blocks,
+        None => vec![FramedBlock::Lz4(input)],
+    };
+    let (mut bytes, mut page_clocks, mut pages_refused) = (Vec::new(), Vec::new(), 0);
+    for (index, block) in blocks.into_iter().enumerate() {
+        match block {
+            FramedBlock::Lz4(block) => {
+                let run = decode(block, PAGE_BYTES).with_context(|| format!("block {index}"))?;
+                bytes.extend(run.bytes);
+                page_clocks.push(run.clocks);
+            }
+            FramedBlock::Stored(page) => {
+                bytes.extend(page);
+                pages_refused += 1;
+            }
+        }
+    }
+    Ok(Made {
+        bytes,
+        clocks: page_clocks.iter().sum(),
+        page_clocks,
+        pages_refused,
     })
 }
 
@@ -163,9 +239,10 @@ fn say(args: &Type2Args, figures: &EngineFigures) -> Result<()> {
         serde_json::to_string_pretty(figures)?
     } else {
         format!(
-            "{}: {} pages, {} bytes in, {} out, {} clocks; a page by itself {:.1}, at most {}",
+            "{}: {} pages ({} refused), {} bytes in, {} out, {} clocks; a page by itself {:.1}, at most {}",
             figures.engine,
             figures.pages,
+            figures.pages_refused,
             figures.bytes_in,
             figures.bytes_out,
             figures.clocks,

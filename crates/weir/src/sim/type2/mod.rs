@@ -13,6 +13,7 @@ mod engines;
 mod explored;
 mod figures;
 mod follow;
+mod lz4_frame;
 mod page;
 mod text;
 

@@ -102,10 +102,10 @@ class Xxh64(p: Xxh64Parameters = Xxh64Parameters()) extends Module {
 
   private val current = slots(turn)
   private val issue = Wire(new HashIssue(p))
-  private val handsWaiting = current.isWaiting && !isTaken
+  private val handsWaiting = current.isWaiting && mayHand(isTaken)
   private val handsRest =
-    !current.isWaiting && current.isActive && current.stripesLeft === 0.U && current.hasBeat && !isTaken
-  issue.isStripe := (!current.isWaiting || !isTaken) && current.isActive && current.hasBeat && current.stripesLeft =/= 0.U
+    !current.isWaiting && current.isActive && current.stripesLeft === 0.U && current.hasBeat && mayHand(isTaken)
+  issue.isStripe := (!current.isWaiting || mayHand(isTaken)) && current.isActive && current.hasBeat && current.stripesLeft =/= 0.U
   issue.isFirst := current.isFirst
   issue.hands := handsWaiting || handsRest
   issue.slot := turn
@@ -155,14 +155,20 @@ class Xxh64(p: Xxh64Parameters = Xxh64Parameters()) extends Module {
   private val begin = Seq(p.p1 + p.p2, p.p2, 0.U(p.wordBits.W), 0.U - p.p1)
   private val head = begin.zip(products).map { case (begin, product) =>
     val head = Wire(UInt(p.wordBits.W))
-    val sum = added(Mux(arrives.isFirst, begin, head), product)
+    val sum = added(Mux(begins(arrives.isFirst), begin, head), product)
     val operand = RegNext(Mux(arrives.isStripe, p.rotated(sum, 31), head))
     val next = Mux(RegNext(arrives.isStripe), (operand * p.p1)(p.wordBits - 1, 0), operand)
     head := ShiftRegister(next, p.slots - 1)
     head
   }
 
-  /** The sum of a stripe's product and an accumulator; proofs make it wrong. */
+  /** Whether a page may go to the finisher. */
+  protected def mayHand(isTaken: Bool): Bool = !isTaken
+
+  /** Whether a stripe finds the accumulators as a page begins with them. */
+  protected def begins(isFirst: Bool): Bool = isFirst
+
+  /** The sum of an accumulator and a stripe's product. */
   protected def added(accumulator: UInt, product: UInt): UInt = accumulator + product
 
   finisher.io.page.valid := arrives.hands

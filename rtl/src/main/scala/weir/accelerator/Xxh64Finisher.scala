@@ -117,7 +117,7 @@ class Xxh64Finisher(p: Xxh64Parameters) extends Module {
     pageBytes := page.pageBytes
     accumulators := page.accumulators
     rest := page.rest
-    hash := p.p5 + page.pageBytes
+    hash := (p.p5 +& page.pageBytes)(p.wordBits - 1, 0)
     accumulatorsLeft := Mux(page.pageBytes >= 32.U, 4.U, 0.U)
     wordsLeft := page.pageBytes(4, 3)
     halfLeft := page.pageBytes(2)
