@@ -50,7 +50,7 @@ soak: build
 
 # The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
 rtl-test: rtl-tools
-	rtl/run-checks scala traffic proofs
+	rtl/run-checks scala traffic engines proofs
 
 # Proofs of larger banks.
 rtl-prove: rtl-tools

@@ -99,6 +99,17 @@ and_graph() {
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
 }
 
+# claim_graph CLAIM FOLDER [PARAMETER VALUE]: the claim of formal/CLAIM.sv about the modules in a folder, as a graph
+# FOLDER/equal.aig.
+claim_graph() {
+    yosys -q -l "$2/yosys.log" -p "
+        read_verilog -sv -formal $2/*.sv formal/$1.sv
+        ${3:+chparam -set $3 $4 $1}
+        prep -top $1 -flatten -nordff; memory_map; opt -full; async2sync; dffunmap; opt_clean
+        setundef -undriven -anyseq; techmap; opt_clean; delete -output; dffunmap; simplemap
+        abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $2/equal.aig" > /dev/null
+}
+
 # proved FOLDER SECONDS: for all times. refuted FOLDER SECONDS: by a run that shows a difference.
 proved() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
@@ -112,4 +123,41 @@ refuted() {
 bounded() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $3" > "$1/abc.log" 2>&1
     grep -q "No output asserted in $2 frames" "$1/abc.log"
+}
+
+# unrolled FOLDER CLOCKS SECONDS: no difference in that many clocks, as one function of all inputs. For arithmetic:
+# equal words in the middle are found and merged, which `bounded` does not do.
+unrolled() {
+    timeout "$3" yosys-abc -c "read_aiger $1/equal.aig; fold; strash; frames -i -F $2; strash; fraig; iprove" \
+        > "$1/abc.log" 2>&1 || return 1
+    grep -q "^UNSATISFIABLE" "$1/abc.log"
+}
+
+# engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives.
+engine_vectors() {
+    local example=engine_vectors
+    [[ "$1" != lz4-* ]] || example=lz4_vectors
+    (cd .. && cargo run --quiet --release -p weir-hw --example "$example" -- "$@")
+}
+
+# engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.
+engine_bench() {
+    local folder="target/engine-$1" top bench=engines flags=-O2
+    case "$1" in
+    xxh64) top=Xxh64; flags+=" -DXXH64" ;;
+    compare) top=PageCompare ;;
+    lz4-decoder) top=Lz4Decoder; bench=lz4; flags+=" -DENGINE=0" ;;
+    lz4-encoder-*) top=Lz4Encoder; bench=lz4; flags+=" -DENGINE=${1##*-}" ;;
+    esac
+    if [ ! -e "$folder/obj/engine" ] || [ -n "$(find src/main sim -newer "$folder/obj/engine" -print -quit)" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        (
+            set -e
+            emit EmitEngine "$1" "$folder"
+            verilator --cc --exe --build -O3 --noassert -Wno-fatal --x-initial unique --top-module "$top" \
+                "$folder"/*.sv "$PWD/sim/$bench.cpp" -CFLAGS "$flags" -Mdir "$folder/obj" -o engine
+        ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
+    fi
+    echo "$folder/obj/engine"
 }

@@ -2,8 +2,9 @@
 //! What the repository does to itself: code generation from `contract/`, and (as tests) the checks
 //! that keep it tidy.
 //!
-//! - [`map`]: the register map as data, checked;
-//! - [`render`]: its Rust and C views; [`render_scala`]: the one for the RTL;
+//! - [`map`]: the register map of the access counters as data, checked; [`accelerator`]: the accelerator's
+//!   contract;
+//! - [`view`]: either as its renderers see it; [`render`]: views in Rust and C; [`render_scala`]: for the RTL;
 //! - [`generate`]: writes the views, or says which are stale;
 //! - [`generate_reference`]: the same for the generated parts of `docs/reference`.
 //!
@@ -12,17 +13,18 @@
 //! lines, what must not stand in a file), `clocks.rs` (no verdict of a test hangs on a clock), `docs.rs`
 //! (links lead somewhere, pages are short).
 
+pub mod accelerator;
+pub mod access_counters;
 mod layout;
 pub mod map;
 pub mod render;
 pub mod render_scala;
+pub mod view;
 
 use anyhow::{Context, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-const SOURCE: &str = "contract/registers.toml";
 
 /// The root of the checkout this was built in.
 pub fn repository_root() -> PathBuf {
@@ -30,43 +32,72 @@ pub fn repository_root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Renders all views of the register map below `root`. With `check` nothing is written.
+/// A contract's view and the files that it is rendered into: Rust, C, Scala.
+struct Rendered {
+    view: view::View,
+    files: [&'static str; 3],
+}
+
+fn contracts(root: &Path) -> anyhow::Result<[Rendered; 2]> {
+    let read = |name: &str| {
+        let path = root.join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let counters = "contract/registers.toml";
+    let map = map::parse(&read(counters)?).context(counters)?;
+    let accelerator = "contract/accelerator.toml";
+    let contract = accelerator::parse(&read(accelerator)?).context(accelerator)?;
+    Ok([
+        Rendered {
+            view: access_counters::view(&map),
+            files: [
+                "crates/weir-hw/src/access_counters/regmap.rs",
+                "kernel/access_counters/weir_regs.h",
+                "rtl/src/main/scala/weir/access_counters/RegisterMap.scala",
+            ],
+        },
+        Rendered {
+            view: contract.view(),
+            files: [
+                "crates/weir-hw/src/engines/accelerator_regs.rs",
+                "kernel/accelerator/weir_accel_regs.h",
+                "rtl/src/main/scala/weir/accelerator/AcceleratorMap.scala",
+            ],
+        },
+    ])
+}
+
+/// Renders all views of the contracts below `root`. With `check` nothing is written.
 ///
 /// # Errors
-/// The map is wrong, a file cannot be read or written, or (with `check`) a view is stale.
+/// A contract is wrong, a file cannot be read or written, or (with `check`) a view is stale.
 pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
-    let source = root.join(SOURCE);
-    let text =
-        fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
-    let map = map::parse(&text)?;
-    let views = [
-        (
-            "crates/weir-hw/src/access_counters/regmap.rs",
-            render::rust(&map),
-        ),
-        ("kernel/access_counters/weir_regs.h", render::c(&map)),
-        (
-            "rtl/src/main/scala/weir/access_counters/RegisterMap.scala",
-            render_scala::scala(&map),
-        ),
-    ];
     let mut stale = Vec::new();
-    for (name, wanted) in views {
-        let path = root.join(name);
-        let found = fs::read_to_string(&path).unwrap_or_default();
-        if found == wanted {
-            continue;
-        }
-        if check {
-            stale.push(format!("{name}{}", first_difference(&found, &wanted)));
-        } else {
-            fs::write(&path, wanted).with_context(|| format!("cannot write {}", path.display()))?;
-            println!("wrote {name}");
+    for Rendered { view, files } in contracts(root)? {
+        let texts = [
+            render::rust(&view),
+            render::c(&view),
+            render_scala::scala(&view),
+        ];
+        for (name, wanted) in files.into_iter().zip(texts) {
+            let path = root.join(name);
+            let found = fs::read_to_string(&path).unwrap_or_default();
+            if found == wanted {
+                continue;
+            }
+            if check {
+                let difference = first_difference(&found, &wanted);
+                stale.push(format!("{name}{difference} ({})", view.source));
+            } else {
+                fs::write(&path, wanted)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                println!("wrote {name}");
+            }
         }
     }
     if !stale.is_empty() {
         bail!(
-            "not what {SOURCE} says; run `cargo xtask generate`:\n  {}",
+            "not what the contract says; run `cargo xtask generate`:\n  {}",
             stale.join("\n  ")
         );
     }

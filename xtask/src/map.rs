@@ -147,10 +147,10 @@ impl Register {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MapError {
     /// The text is not TOML, or a key is missing, unknown or of the wrong type.
-    #[error("registers.toml: {0}")]
+    #[error("{0}")]
     Syntax(String),
     /// One register contradicts the rules.
-    #[error("registers.toml: [[{block}]] {register}: {problem}")]
+    #[error("[[{block}]] {register}: {problem}")]
     Register {
         /// The block it is in.
         block: &'static str,
@@ -160,7 +160,7 @@ pub enum MapError {
         problem: String,
     },
     /// The parts contradict each other.
-    #[error("registers.toml: {0}")]
+    #[error("{0}")]
     Layout(String),
 }
 
@@ -198,8 +198,9 @@ pub(crate) fn contradiction(problem: String) -> MapError {
     MapError::Layout(problem)
 }
 
-fn check_features(map: &Map) -> Result<(), MapError> {
-    for (index, feature) in map.feature.iter().enumerate() {
+/// Names and bits of features are each one's own.
+pub(crate) fn check_feature_list(features: &[Feature]) -> Result<(), MapError> {
+    for (index, feature) in features.iter().enumerate() {
         let Feature { name, bit, doc } = feature;
         let problem = if !is_identifier(name) {
             Some("the name must be lower-case letters, digits and _".into())
@@ -211,7 +212,7 @@ fn check_features(map: &Map) -> Result<(), MapError> {
         if let Some(problem) = problem {
             return Err(contradiction(format!("[[feature]] {name}: {problem}")));
         }
-        if let Some(other) = map.feature[..index]
+        if let Some(other) = features[..index]
             .iter()
             .find(|o| o.bit == *bit || o.name == *name)
         {
@@ -221,6 +222,11 @@ fn check_features(map: &Map) -> Result<(), MapError> {
             )));
         }
     }
+    Ok(())
+}
+
+fn check_features(map: &Map) -> Result<(), MapError> {
+    check_feature_list(&map.feature)?;
     for register in &map.header {
         let Some(wanted) = &register.feature else {
             continue;
@@ -242,13 +248,13 @@ fn check_features(map: &Map) -> Result<(), MapError> {
     Ok(())
 }
 
-fn is_identifier(name: &str) -> bool {
+pub(crate) fn is_identifier(name: &str) -> bool {
     let letters = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(letters)
 }
 
 /// The text goes into comments of C, Scala and Rust.
-fn text_problem(doc: &str) -> Option<String> {
+pub(crate) fn text_problem(doc: &str) -> Option<String> {
     if doc.trim().is_empty() || doc.contains(['\n', '\r']) {
         return Some("doc must be one line of text".into());
     }
@@ -310,7 +316,7 @@ fn check_required(map: &Map) -> Result<(), MapError> {
     Ok(())
 }
 
-fn check_block(
+pub(crate) fn check_block(
     block: &'static str,
     registers: &[Register],
     block_bytes: u64,

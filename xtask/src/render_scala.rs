@@ -1,60 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders the register map for the RTL: a Scala object with the offsets, and the header registers
-//! as a list, from which the hardware's address decoder is made.
+//! Renders a contract for the RTL: a Scala object with the offsets, and the registers of each block as a list,
+//! from which the hardware's address decoder is made.
 
-use crate::map::{Access, Map, Register};
-use crate::render::{LINE_CHARS, MARK, described, hex, wrap};
+use crate::map::{Access, Register};
+use crate::render::{LINE_CHARS, described, hex, mark, wrap};
+use crate::view::View;
 use std::fmt::Write;
 
-/// `rtl/src/main/scala/weir/access_counters/RegisterMap.scala`.
-pub fn scala(map: &Map) -> String {
+/// The Scala view.
+pub fn scala(view: &View) -> String {
     let mut out = String::from("// SPDX-License-Identifier: Apache-2.0 OR MIT\n");
-    let _ = writeln!(out, "// {MARK}.\npackage weir\n");
-    out.push_str(
-        "/** The register map of the access counters. The prose is in contract/registers.toml. */\n\
-         object RegisterMap {\n",
+    let _ = writeln!(out, "// {}.\npackage weir\n", mark(view));
+    let (about, source, object) = (view.about, view.source, view.scala_object);
+    let _ = writeln!(
+        out,
+        "/** {about}. The prose is in {source}. */\nobject {object} {{"
     );
-    for (name, value) in window(map) {
+    for (name, value) in &view.scala_constants {
         let _ = writeln!(out, "  val {name} = {value}");
     }
-    out.push_str("\n  /** Bits of the register `features`. */\n  object Feature {\n");
-    for feature in &map.feature {
-        scala_doc(&mut out, "    ", &feature.doc);
-        let _ = writeln!(out, "    val {} = {}", camel(&feature.name), feature.bit);
+    for codes in &view.codes {
+        let _ = writeln!(
+            out,
+            "\n  /** {} */\n  object {} {{",
+            codes.scala_doc, codes.scala_object
+        );
+        for code in &codes.codes {
+            scala_doc(&mut out, "    ", &code.doc);
+            let _ = writeln!(out, "    val {} = {}", camel(&code.name), code.scala_value);
+        }
+        out.push_str("  }\n");
     }
     out.push_str(
-        "  }\n\n  /** A register: where it lies in its block, its width in bits, what it always reads, and the\n    \
+        "\n  /** A register: where it lies in its block, its width in bits, what it always reads, and the\n    \
          * feature that it belongs to.\n    */\n  \
          case class Register(\n    \
          offsetBytes: Int,\n    widthBits: Int,\n    writable: Boolean,\n    \
          value: Option[BigInt],\n    feature: Option[Int]\n  )\n",
     );
-    let blocks = [
-        (
-            "Header",
-            "Registers of the header, offsets in the BAR.",
-            map.window.header_offset_bytes,
-            &map.header,
-        ),
-        (
-            "Counter",
-            "Counters of a group, offsets in its entry.",
-            0,
-            &map.counter,
-        ),
-        (
-            "Group",
-            "Registers of the group table, offsets in a group's entry.",
-            0,
-            &map.group_table,
-        ),
-    ];
-    for (name, doc, base, registers) in blocks {
-        let _ = writeln!(out, "\n  /** {doc} */\n  object {name} {{");
-        for register in registers {
-            one_register(&mut out, register, base);
+    for block in &view.blocks {
+        let (doc, object) = (block.scala_doc, block.scala_object);
+        let _ = writeln!(out, "\n  /** {doc} */\n  object {object} {{");
+        for register in &block.registers {
+            one_register(&mut out, register, block.base);
         }
-        let names: Vec<String> = registers.iter().map(|r| camel(&r.name)).collect();
+        let names: Vec<String> = block.registers.iter().map(|r| camel(&r.name)).collect();
         let _ = writeln!(out, "    val all: Seq[Register] = Seq(");
         for line in wrap(&names.join(", "), LINE_CHARS - "      ".len()) {
             let _ = writeln!(out, "      {line}");
@@ -63,29 +53,6 @@ pub fn scala(map: &Map) -> String {
     }
     out.push_str("}\n");
     out
-}
-
-fn window(map: &Map) -> [(&'static str, String); 8] {
-    let window = &map.window;
-    [
-        ("headerOffsetBytes", hex(window.header_offset_bytes)),
-        ("countersOffsetBytes", hex(window.counters_offset_bytes)),
-        (
-            "counterStrideBytes",
-            window.counter_stride_bytes.to_string(),
-        ),
-        (
-            "groupTableStrideBytes",
-            window.group_table_stride_bytes.to_string(),
-        ),
-        ("groupCountMax", window.group_count_max.to_string()),
-        ("barBytes", hex(map.fpga.bar_bytes)),
-        (
-            "groupTableOffsetBytes",
-            hex(map.fpga.group_table_offset_bytes),
-        ),
-        ("snapshotOffsetBytes", hex(map.fpga.snapshot_offset_bytes)),
-    ]
 }
 
 fn one_register(out: &mut String, register: &Register, base: u64) {

@@ -15,6 +15,7 @@
 //! [`server`] is a whole machine, line by line, with its performance counters and the truth behind them.
 //! [`dram`] is a channel of DRAM at command level, with the order in which it takes requests.
 //! [`host_path`] is what streams of memory and storage traffic do to each other on the way to memory.
+//! [`engines`] are the accelerator's: compression, hash, comparison, clock by clock as the RTL.
 //! [`type2`] is a CXL Type-2 device: its coherence protocol, explored exhaustively, and its times.
 //!
 //! The testbed's device model drives these from many vCPU threads at once, so the shared ones (calendar,
@@ -24,6 +25,7 @@
 pub mod access_counters;
 pub mod cache;
 pub mod dram;
+pub mod engines;
 pub mod host_path;
 pub mod memory_device;
 pub mod server;

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The views of the register map are what the map says, and a wrong map is refused with the
-//! register and the numbers in the message.
+//! The views of the contracts are what these say, and a wrong contract is refused with the register and the
+//! numbers in the message.
 
 use std::fs;
 use xtask::map::{self, MapError};
 
 fn source() -> String {
-    let path = xtask::repository_root().join("contract/registers.toml");
+    contract("contract/registers.toml")
+}
+
+fn accelerator() -> String {
+    contract("contract/accelerator.toml")
+}
+
+fn contract(name: &str) -> String {
+    let path = xtask::repository_root().join(name);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -36,10 +44,14 @@ fn a_stale_view_is_named_and_generation_repairs_it() {
         "kernel/access_counters",
         "crates/weir-hw/src/access_counters",
         "rtl/src/main/scala/weir/access_counters",
+        "kernel/accelerator",
+        "crates/weir-hw/src/engines",
+        "rtl/src/main/scala/weir/accelerator",
     ] {
         fs::create_dir_all(root.path().join(folder)).unwrap();
     }
     fs::write(root.path().join("contract/registers.toml"), source()).unwrap();
+    fs::write(root.path().join("contract/accelerator.toml"), accelerator()).unwrap();
     let missing = xtask::generate(root.path(), true).unwrap_err().to_string();
     assert!(
         missing.contains("kernel/access_counters/weir_regs.h: missing"),
@@ -175,7 +187,7 @@ fn the_fpga_s_blocks_must_not_meet_either() {
 #[test]
 fn the_scala_view_has_every_register() {
     let map = map::parse(&source()).unwrap();
-    let text = xtask::render_scala::scala(&map);
+    let text = xtask::render_scala::scala(&xtask::access_counters::view(&map));
     for wanted in [
         "val magic = Register(0x18000, 32, false, Some(BigInt(\"52494557\", 16)), None)",
         "val hostBaseBytes = Register(0x18020, 64, true, None, Some(Feature.map))",
@@ -186,4 +198,48 @@ fn the_scala_view_has_every_register() {
     }
     let registers = map.header.len() + map.counter.len() + map.group_table.len();
     assert_eq!(text.matches(" = Register(").count(), registers);
+}
+
+#[test]
+fn a_wrong_contract_of_the_accelerator_is_refused() {
+    for (from, to, said) in [
+        ("bar_bytes = 0x2000", "bar_bytes = 0x1000", "bar_bytes"),
+        ("offset_bytes = 0x04\n", "offset_bytes = 0x00\n", "overlaps"),
+        (
+            "code = 2\n",
+            "code = 1\n",
+            "has its name or its code 1 from",
+        ),
+        ("code = 4\n", "code = 40\n", "0 to 31"),
+        (
+            "descriptor_bytes = 64",
+            "descriptor_bytes = 32",
+            "outside its block of 0x20 bytes",
+        ),
+        (
+            "completion_bytes = 32",
+            "completion_bytes = 24",
+            "power of two",
+        ),
+        (
+            "counter_stride_bytes = 32",
+            "counter_stride_bytes = 0x800",
+            "meet the doorbell",
+        ),
+        ("max = 16\n", "max = 17\n", "engine_count_max"),
+        ("version = 1\n", "version = 2\n", "version is 2"),
+        ("name = \"tag\"", "name = \"Tag\"", "lower-case"),
+        ("msi_vectors = 1", "vectors = 1", "unknown field"),
+    ] {
+        let text = accelerator();
+        assert!(
+            text.contains(from),
+            "accelerator.toml no longer contains {from:?}"
+        );
+        let error = xtask::accelerator::parse(&text.replacen(from, to, 1));
+        let error = error
+            .err()
+            .unwrap_or_else(|| panic!("accepted {to:?} for {from:?}"));
+        assert!(error.to_string().contains(said), "{to}: {error}");
+    }
 }

@@ -35,18 +35,17 @@ fn quoted(text: &str, before: &str) -> Vec<String> {
 
 /// `Suite: text` of each Scala test.
 fn scala_tests() -> BTreeSet<String> {
-    let folder = xtask::repository_root().join("rtl/src/test/scala/weir/access_counters");
     let mut found = BTreeSet::new();
-    for entry in fs::read_dir(&folder).expect("the folder of the Scala tests") {
-        let name = entry.expect("its entry").file_name();
-        let name = name.to_str().expect("a name in UTF-8");
-        let suite = name.strip_suffix(".scala").unwrap_or(name);
-        let text = read(&format!("rtl/src/test/scala/weir/access_counters/{name}"));
-        found.extend(
-            quoted(&text, "it(\"")
-                .into_iter()
-                .map(|t| format!("{suite}: {t}")),
-        );
+    for part in ["access_counters", "accelerator"] {
+        let folder = format!("rtl/src/test/scala/weir/{part}");
+        let entries = fs::read_dir(xtask::repository_root().join(&folder));
+        for entry in entries.expect("the folder of the Scala tests") {
+            let name = entry.expect("its entry").file_name();
+            let name = name.to_str().expect("a name in UTF-8");
+            let suite = name.strip_suffix(".scala").unwrap_or(name);
+            let tests = quoted(&read(&format!("{folder}/{name}")), "it(\"");
+            found.extend(tests.into_iter().map(|text| format!("{suite}: {text}")));
+        }
     }
     found
 }
@@ -67,6 +66,11 @@ fn check_runs() -> BTreeSet<String> {
             );
             let name = words[..words.len() - figures].join(" ");
             found.insert(format!("{kind}: {name}"));
+        }
+    }
+    for rest in quoted(&text, "\"engine: ") {
+        if let Some((name, _)) = rest.split_once(" = ") {
+            found.insert(format!("engine: {name}"));
         }
     }
     for rest in quoted(&text, "\"proof: ") {

@@ -89,23 +89,33 @@ pub fn load(name: &str) -> Result<Loaded> {
     parsed(&text, name)
 }
 
-/// The text of a file of at most so many bytes.
+/// The bytes of a file, and no more than so many.
 ///
 /// # Errors
-/// It cannot be read, is larger, or is empty.
-pub fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
+/// It cannot be read.
+pub fn bytes_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // A pipe without a writer is empty, and nothing waits for one. A pipe with a writer is read to its end.
     let nonblock = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut options = std::fs::OpenOptions::new();
     let file = options.read(true).custom_flags(nonblock).open(path)?;
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-    file.take(bytes + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > bytes {
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of a file of at most so many bytes.
+///
+/// # Errors
+/// It cannot be read, is larger, is empty, or is no text.
+pub fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
+    let found = bytes_at_most(path, bytes + 1)?;
+    if found.len() as u64 > bytes {
         bail!("it is larger than {bytes} bytes: give a smaller file");
     }
+    let text = String::from_utf8(found)?;
     if text.is_empty() {
         bail!("it is empty: give another file");
     }

@@ -189,3 +189,110 @@ fn a_profile_without_a_stage_or_with_a_negative_one_is_refused() {
         assert!(said.contains(words) && said.contains("mine.toml"), "{said}");
     }
 }
+
+/// Runs an engine on files with these bytes: its bytes and its figures.
+fn engine(name: &str, inputs: &[&[u8]]) -> (Vec<u8>, Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |file: &str| dir.path().join(file).to_str().unwrap().to_owned();
+    let out = path("out");
+    let mut args: Vec<String> = ["sim", "type2", "--json", "--engine", name, "--out", &out]
+        .map(str::to_owned)
+        .into();
+    for (index, bytes) in inputs.iter().enumerate() {
+        let file = path(&format!("in{index}"));
+        fs::write(&file, bytes).unwrap();
+        args.push(file);
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let figures = json(&args);
+    (fs::read(&out).unwrap(), figures)
+}
+
+#[test]
+fn engines_give_bytes_and_clocks() {
+    let page = [b'x'; 4096];
+    let two: Vec<u8> = (0..5000_u32).map(|n| (n * n >> 7) as u8).collect();
+
+    let (hashes, figures) = engine("xxh64", &[&two]);
+    assert_eq!(hashes.len(), 16);
+    assert_eq!(figures["pages"], 2);
+    assert_eq!(figures["page_clocks"][0], 722);
+    let (abc, _) = engine("xxh64", &[b"abc"]);
+    // From the specification's test program.
+    assert_eq!(abc, 0x44bc_2cf5_ad77_0999_u64.to_le_bytes());
+
+    let mut other = two.clone();
+    other[4099] = other[4099].wrapping_add(1);
+    let (compared, figures) = engine("compare", &[&two, &other]);
+    let sign = if two[4099] < other[4099] { -1_i32 } else { 1 };
+    let wanted = [
+        4096_u32.to_le_bytes(),
+        [0; 4],
+        [3, 0, 0, 0],
+        sign.to_le_bytes(),
+    ];
+    assert_eq!(compared, wanted.concat());
+    assert_eq!(figures["page_clocks"][0], 67);
+
+    for input in [&page[..], &two] {
+        let (encoded, figures) = engine("lz4-encode", &[input]);
+        assert_eq!(figures["bytes_out"], encoded.len());
+        assert!(figures["clocks"].as_u64().unwrap() > 200, "{figures}");
+        let (decoded, figures) = engine("lz4-decode", &[&encoded]);
+        assert_eq!(decoded, input);
+        assert_eq!(figures["bytes_in"], encoded.len());
+    }
+}
+
+#[test]
+fn engines_refuse_what_they_cannot_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (empty, short) = (file("empty", b""), file("short", b"ab"));
+    let (long, hostile) = (file("long", b"abc"), file("hostile", &[0x1f, b'a', 9, 9]));
+    let vast = file("vast", b"");
+    fs::File::options()
+        .write(true)
+        .open(&vast)
+        .unwrap()
+        .set_len((1 << 28) + 1)
+        .unwrap();
+    let fifo = dir.path().join("fifo");
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
+    let fifo = fifo.to_str().unwrap();
+    let engine = |name: &str, files: &[&str]| {
+        let args = [&["sim", "type2", "--engine", name], files].concat();
+        refused(&args)
+    };
+    for (said, words) in [
+        (engine("xxh64", &[&empty]), "is empty"),
+        (engine("xxh64", &[fifo]), "is empty"),
+        (engine("xxh64", &["/no/such"]), "cannot read"),
+        (
+            engine("xxh64", &[&short, &short]),
+            "takes 1 FILE, and 2 are given",
+        ),
+        (engine("xxh64", &[&vast]), "larger than"),
+        (
+            engine("compare", &[&short]),
+            "takes 2 FILE, and 1 are given",
+        ),
+        (engine("compare", &[&short, &long]), "2 and 3 bytes"),
+        (engine("lz4-encode", &[&short]), "incompressible"),
+        (engine("lz4-decode", &[&hostile]), "block 0"),
+        (engine("xxh64", &[&short, "--out", fifo]), "cannot write"),
+        (
+            engine("lz4-encode", &[&short, "--positions", "3"]),
+            "1, 2, 4 or 8",
+        ),
+        (engine("gzip", &[&short]), "invalid value"),
+        (refused(&["sim", "type2", &short]), "--engine"),
+    ] {
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+}

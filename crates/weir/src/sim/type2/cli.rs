@@ -3,6 +3,7 @@
 
 use clap::Args;
 use std::path::PathBuf;
+use weir_hw::engines::lz4::Positions;
 use weir_hw::type2::protocol::Fault;
 use weir_hw::type2::{Bias, CacheState, DeviceOp, HostOp, LineHome};
 
@@ -56,9 +57,23 @@ pub struct Type2Args {
     #[arg(long)]
     pub json: bool,
 
-    /// Write a page with all figures into this directory: index.html and figures.json
-    #[arg(long, value_name = "DIR", conflicts_with = "op")]
+    /// Write a page with all figures into this directory: index.html and figures.json; with --engine, the
+    /// engine's bytes into this file
+    #[arg(long, value_name = "PATH", conflicts_with = "op")]
     pub out: Option<PathBuf>,
+
+    /// Run an engine of the accelerator on a file, page by page: its bytes go to stdout or --out, its clocks to
+    /// stderr, or to stdout with --out
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["op", "explore", "profile"])]
+    pub engine: Option<Engine>,
+
+    /// Positions that lz4-encode looks up in a clock: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", requires = "engine", default_value = "4", value_parser = positions)]
+    pub positions: Positions,
+
+    /// What the engine reads; compare takes two
+    #[arg(value_name = "FILE", requires = "engine")]
+    pub files: Vec<PathBuf>,
 }
 
 const TYPE2_HELP: &str = "\
@@ -71,10 +86,38 @@ Examples:
   weir sim type2 --explore                          every interleaving over one line
   weir sim type2 --explore --lines host,device      over two
   weir sim type2 --explore --fault snoop-passes-go  a message chart of what then goes wrong
+  weir sim type2 --engine xxh64 FILE | xxd          eight bytes a page: its hash
+  weir sim type2 --engine compare A B --out RESULT --json
+  weir sim type2 --engine lz4-encode FILE | lz4 -d  a block; of more than one page a frame, as lz4 reads it
 
 Each figure says whether it was fitted or is predicted. Nothing on this machine is touched.
 
 Exit codes: 0 done, 1 the explored protocol breaks a rule, 2 trouble.";
+
+/// An engine of the accelerator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// XXH64, seed 0.
+    Xxh64,
+    /// First differing byte, and order.
+    Compare,
+    /// Pages to LZ4 blocks.
+    Lz4Encode,
+    /// LZ4 blocks to pages.
+    Lz4Decode,
+}
+
+impl Engine {
+    /// As the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Engine::Xxh64 => "xxh64",
+            Engine::Compare => "compare",
+            Engine::Lz4Encode => "lz4-encode",
+            Engine::Lz4Decode => "lz4-decode",
+        }
+    }
+}
 
 /// An operation of either agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +175,16 @@ fn bias(text: &str) -> Result<Bias, String> {
 
 fn state(text: &str) -> Result<CacheState, String> {
     named("state", text, CacheState::ALL, CacheState::name)
+}
+
+fn positions(text: &str) -> Result<Positions, String> {
+    match text {
+        "1" => Ok(Positions::One),
+        "2" => Ok(Positions::Two),
+        "4" => Ok(Positions::Four),
+        "8" => Ok(Positions::Eight),
+        _ => Err("the encoder is built for 1, 2, 4 or 8".into()),
+    }
 }
 
 fn fault(text: &str) -> Result<Break, String> {

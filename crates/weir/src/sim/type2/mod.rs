@@ -4,13 +4,16 @@
 //! ```text
 //! cli ─┬─► figures ─► text, JSON, page     all tables
 //!      ├─► follow ──► chart                one access with its times
-//!      └─► explored ► counts or a chart    every interleaving
+//!      ├─► explored ► counts or a chart    every interleaving
+//!      └─► engines ─► bytes and clocks     an engine on a file
 //! ```
 
 pub mod cli;
+mod engines;
 mod explored;
 mod figures;
 mod follow;
+mod lz4_frame;
 mod page;
 mod text;
 
@@ -26,8 +29,12 @@ use weir_hw::type2::{DeviceOp, LineHome};
 /// Does it.
 ///
 /// # Errors
-/// The profile cannot be read or is wrong, the states exclude each other, or a file cannot be written.
+/// The profile cannot be read or is wrong, the states exclude each other, a file cannot be read or written, or an
+/// engine refuses it.
 pub fn type2(args: &Type2Args) -> Result<Exit> {
+    if let Some(engine) = args.engine {
+        return engines::run(args, engine);
+    }
     if args.explore {
         return explored::explore(args);
     }
