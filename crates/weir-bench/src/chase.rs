@@ -8,8 +8,8 @@
 //! ([`Ring::flushed_batch_ns`]).
 
 use crate::cpu::now_ns;
-use crate::random::SplitMix;
 use crate::{BenchError, Buffer, LINE_BYTES};
+use weir_core::random::SplitMix;
 
 /// Loads that are timed together: reading the clock costs little beside them.
 pub const BATCH_LOADS: u32 = 256;

@@ -3,6 +3,8 @@
 
 use crate::BenchError;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 /// CPUs this process may use, ascending.
 ///
@@ -41,6 +43,35 @@ pub fn pin_to(cpus: &[u32]) -> Result<(), BenchError> {
         set.set(place);
     }
     sched_setaffinity(None, &set).map_err(|answer| no(answer.into()))
+}
+
+/// Starts a thread that keeps to a CPU, makes something there and then runs with it. Returns as soon as `run` calls
+/// what it was given: of threads that are started one after the other, none takes what another was promised.
+///
+/// # Errors
+/// The thread cannot be started, its CPU is refused, or `make` failed.
+pub(crate) fn start_pinned<T: 'static>(
+    name: String,
+    cpu: u32,
+    make: impl FnOnce() -> Result<T, BenchError> + Send + 'static,
+    run: impl FnOnce(T, &dyn Fn()) + Send + 'static,
+) -> Result<JoinHandle<()>, BenchError> {
+    let (ready, is_ready) = mpsc::channel();
+    let work = move || match pin(cpu).and_then(|()| make()) {
+        Ok(made) => run(made, &|| drop(ready.send(Ok(())))),
+        Err(error) => drop(ready.send(Err(error))),
+    };
+    let thread = std::thread::Builder::new().name(name).spawn(work);
+    let thread = thread.map_err(BenchError::Thread)?;
+    let gone = || Err(BenchError::Thread(std::io::ErrorKind::BrokenPipe.into()));
+    match is_ready.recv().unwrap_or_else(|_| gone()) {
+        Ok(()) => Ok(thread),
+        Err(error) => {
+            // It ends by itself; if it panicked, it has nothing to give back.
+            let _ = thread.join();
+            Err(error)
+        }
+    }
 }
 
 /// The monotonic clock.
@@ -93,5 +124,21 @@ mod tests {
         });
         assert_eq!(seen.join().unwrap(), [last]);
         assert!(pin(1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_started_thread_is_on_its_cpu_and_its_failure_comes_back() {
+        let cpu = allowed().unwrap()[0];
+        let started = |make: fn() -> Result<Vec<u32>, BenchError>| {
+            start_pinned("test".into(), cpu, make, move |cpus, ready| {
+                assert_eq!(cpus, [cpu]);
+                ready();
+            })
+        };
+        started(allowed).unwrap().join().unwrap();
+        let said = started(|| Err(BenchError::Stopped)).unwrap_err();
+        assert!(matches!(said, BenchError::Stopped));
+        let said = started(|| panic!("as a test")).unwrap_err();
+        assert!(matches!(said, BenchError::Thread(_)));
     }
 }

@@ -8,6 +8,7 @@
 //!   │    stats  mean of a few hundred timings, with its confidence interval
 //!   └─► streams ◄─ kernels   threads that load, store, copy … in the widest form: lines in a span
 //! storage ─► streams         threads that read or write a file or device: I/Os in a span
+//! round_trip: how far CPUs are from each other, which a host may change
 //! paired: effect of a background on a victim, from repeated pairs of figures
 //! ```
 //!
@@ -21,7 +22,7 @@ pub mod kernels;
 pub mod load;
 pub mod memory;
 pub mod paired;
-pub mod random;
+pub mod round_trip;
 pub mod stats;
 pub mod storage;
 pub mod streams;

@@ -6,7 +6,6 @@
 use crate::{BenchError, Buffer, LINE_BYTES, cpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 /// Lines between two pauses: few, so that the load is even.
@@ -87,24 +86,16 @@ impl Loaders {
             mix,
         };
         for (place, cpu) in cpus.iter().copied().enumerate() {
-            // One after the other: none takes what another was promised.
-            let (ready, is_ready) = mpsc::channel();
             let shared = Arc::clone(&loaders.shared);
-            let work = move || {
-                let begun = cpu::pin(cpu).and_then(|()| Buffer::on_node(bytes, node));
-                match begun {
-                    Ok(buffer) => {
-                        let _ = ready.send(Ok(()));
-                        run(&shared, place, &buffer, mix);
-                    }
-                    Err(error) => drop(ready.send(Err(error))),
-                }
+            let make = move || Buffer::on_node(bytes, node);
+            let run = move |buffer: Buffer, ready: &dyn Fn()| {
+                ready();
+                run(&shared, place, &buffer, mix);
             };
             let name = format!("weir-load-{place}");
-            let thread = std::thread::Builder::new().name(name).spawn(work);
-            loaders.threads.push(thread.map_err(BenchError::Thread)?);
-            let gone = || Err(BenchError::Thread(std::io::ErrorKind::BrokenPipe.into()));
-            is_ready.recv().unwrap_or_else(|_| gone())?;
+            loaders
+                .threads
+                .push(cpu::start_pinned(name, cpu, make, run)?);
         }
         Ok(loaders)
     }

@@ -9,7 +9,8 @@
 //! comes in as an [`Observation`], goes out as a [`Plan`], and both pass through one trait,
 //! [`Platform`]. Same recording, same plan, byte for byte.
 //!
-//! [`window`] is what a profile is made of; the controller does not use it.
+//! The controller does not use [`window`], what a profile is made of, and [`random`], numbers that a seed
+//! decides.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -19,6 +20,7 @@ pub mod ids;
 pub mod knee;
 pub mod owner;
 pub mod policy;
+pub mod random;
 pub mod rates;
 pub mod seam;
 pub mod units;

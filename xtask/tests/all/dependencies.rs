@@ -86,7 +86,7 @@ const RULES: &[Rule] = &[
         pure: Some("crates/weir-scenario/src"),
         ..row("weir-scenario", &["weir-core", "weir-hw"])
     },
-    row("weir-bench", &[]),
+    row("weir-bench", &["weir-core"]),
     row("weir-sched", &[]),
     row(
         "weir-sim",

@@ -8,8 +8,8 @@
 
 use crate::paired::signed_rank::LogInterval;
 use crate::paired::{ERROR_RATIO, Effect, Influence, Pair, Tested, after_holm, log_ratios};
-use crate::random::SplitMix;
 use distrs::Normal;
+use weir_core::random::SplitMix;
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 2000;
@@ -119,7 +119,7 @@ fn greatest_deviation(points: &[&[f64]], seed: u64) -> f64 {
     let mut centres: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); points.len()];
     let mut sample = Vec::with_capacity(longest);
     for _ in 0..RESAMPLES {
-        let parts: Vec<f64> = (0..longest).map(|_| random.part()).collect();
+        let parts: Vec<f64> = (0..longest).map(|_| random.unit()).collect();
         for (point, centres) in points.iter().zip(&mut centres) {
             sample.clear();
             let draws = parts.iter().take(point.len());

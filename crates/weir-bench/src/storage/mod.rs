@@ -17,8 +17,8 @@ mod target;
 pub use storage_stream::{StoragePlan, StorageStream};
 pub use target::{IoTarget, TargetKind};
 
-use crate::random::SplitMix;
 use std::str::FromStr;
+use weir_core::random::SplitMix;
 
 /// What a stream does with storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

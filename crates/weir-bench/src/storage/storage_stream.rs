@@ -4,12 +4,12 @@
 use super::caller::CallWorker;
 use super::ring::RingWorker;
 use super::{Engine, IoTarget, Places, StorageOperation};
-use crate::streams::{Control, Stream, StreamCount, Worker, obey};
+use crate::streams::{Control, Stream, StreamCount, ThreadTime, Worker, obey};
 use crate::{BenchError, Buffer, cpu};
 use hdrhistogram::Histogram;
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Longer I/Os count as this one: ten minutes.
@@ -50,14 +50,14 @@ impl StoragePlan {
 /// What the I/Os of a measurement took.
 pub(super) struct IoTimes {
     times_ns: Mutex<Histogram<u64>>,
-    cpu_ns: AtomicU64,
+    cpu_ns: Arc<AtomicU64>,
 }
 
 impl IoTimes {
     fn new() -> IoTimes {
         IoTimes {
             times_ns: Mutex::new(histogram()),
-            cpu_ns: AtomicU64::new(0),
+            cpu_ns: Arc::default(),
         }
     }
 
@@ -83,35 +83,26 @@ fn histogram() -> Histogram<u64> {
 pub(super) struct Recorder {
     all: Arc<IoTimes>,
     own_ns: Histogram<u64>,
-    /// CPU time of the thread when the measurement began.
-    began_ns: Option<u64>,
+    cpu_time: ThreadTime,
 }
 
 impl Recorder {
     pub(super) fn new(all: &Arc<IoTimes>) -> Recorder {
         Recorder {
+            cpu_time: ThreadTime::new(&all.cpu_ns),
             all: Arc::clone(all),
             own_ns: histogram(),
-            began_ns: None,
         }
     }
 
     /// Follows the beginning and the end of the measurement.
     pub(super) fn follow(&mut self, is_measuring: bool) {
-        match (is_measuring, self.began_ns) {
-            (true, None) => self.began_ns = Some(cpu::thread_cpu_ns()),
-            (false, Some(began)) => {
-                let used = cpu::thread_cpu_ns().saturating_sub(began);
-                self.all.cpu_ns.fetch_add(used, Ordering::Relaxed);
-                self.began_ns = None;
-            }
-            _ => {}
-        }
+        self.cpu_time.follow(is_measuring);
     }
 
     /// An I/O that took so long.
     pub(super) fn record(&mut self, time_ns: u64) {
-        if self.began_ns.is_some() {
+        if self.cpu_time.is_measuring() {
             self.own_ns.saturating_record(time_ns.max(1));
         }
     }
@@ -210,26 +201,19 @@ impl StorageStream {
     }
 
     fn start(&mut self, place: usize, threads: usize, cpu: u32) -> Result<(), BenchError> {
-        let (ready, is_ready) = mpsc::channel();
         let control = Arc::clone(&self.control);
         let (plan, target, times) = (
             self.plan.clone(),
             Arc::clone(&self.target),
             Arc::clone(&self.times),
         );
-        let work = move || {
-            let begun = cpu::pin(cpu).and_then(|()| worker(&plan, &target, &times, place, threads));
-            match begun {
-                Ok(mut worker) => obey(&control, place, &mut *worker, || drop(ready.send(Ok(())))),
-                Err(error) => drop(ready.send(Err(error))),
-            }
+        let make = move || worker(&plan, &target, &times, place, threads);
+        let run = move |mut worker: Box<dyn Worker>, ready: &dyn Fn()| {
+            obey(&control, place, &mut *worker, ready);
         };
-        let thread = std::thread::Builder::new()
-            .name(format!("weir-io-{place}"))
-            .spawn(work);
-        self.threads.push(thread.map_err(BenchError::Thread)?);
-        let gone = || Err(BenchError::Thread(std::io::ErrorKind::BrokenPipe.into()));
-        is_ready.recv().unwrap_or_else(|_| gone())
+        let name = format!("weir-io-{place}");
+        self.threads.push(cpu::start_pinned(name, cpu, make, run)?);
+        Ok(())
     }
 }
 
@@ -286,6 +270,7 @@ impl Stream for StorageStream {
             latency_ns: p50,
             latency_p99_ns: p99,
             cpu_ns: Some(cpu_ns),
+            run_ratio: None,
         }
     }
 

@@ -6,12 +6,13 @@
 //! compresses: reads of holes would not reach the device.
 
 use crate::BenchError;
-use crate::random::mix;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use weir_core::random::mix;
 
 /// Bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;

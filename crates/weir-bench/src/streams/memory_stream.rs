@@ -2,12 +2,13 @@
 //! A stream of memory traffic: one pinned thread on each CPU, each with memory of its own on one node.
 
 use super::control::{Control, Worker, obey};
+use super::thread_time::ThreadTime;
 use super::{Stream, StreamCount};
 use crate::chase::BATCH_LOADS;
 use crate::kernels::{Kernel, Operation};
 use crate::{BenchError, Buffer, LINE_BYTES, Ring, cpu};
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// Memory that direct stores out of a node go to.
@@ -35,6 +36,8 @@ pub struct MemoryStream {
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
     plan: MemoryPlan,
+    /// CPU time of the threads in a measurement.
+    run_ns: Arc<AtomicU64>,
 }
 
 impl MemoryStream {
@@ -47,25 +50,19 @@ impl MemoryStream {
             control: Control::new(plan.cpus.len()),
             threads: Vec::new(),
             plan,
+            run_ns: Arc::default(),
         };
         for (place, cpu) in stream.plan.cpus.clone().into_iter().enumerate() {
-            // One after the other: none takes what another was promised.
-            let (ready, is_ready) = mpsc::channel();
             let (control, plan) = (Arc::clone(&stream.control), stream.plan.clone());
-            let work = move || {
-                let begun = cpu::pin(cpu).and_then(|()| LineWorker::new(&plan, place));
-                match begun {
-                    Ok(mut worker) => {
-                        obey(&control, place, &mut worker, || drop(ready.send(Ok(()))));
-                    }
-                    Err(error) => drop(ready.send(Err(error))),
-                }
+            let run_time = ThreadTime::new(&stream.run_ns);
+            let make = move || LineWorker::new(&plan, place, run_time);
+            let run = move |mut worker: LineWorker, ready: &dyn Fn()| {
+                obey(&control, place, &mut worker, ready);
             };
             let name = format!("weir-mem-{place}");
-            let thread = std::thread::Builder::new().name(name).spawn(work);
-            stream.threads.push(thread.map_err(BenchError::Thread)?);
-            let gone = || Err(BenchError::Thread(std::io::ErrorKind::BrokenPipe.into()));
-            is_ready.recv().unwrap_or_else(|_| gone())?;
+            stream
+                .threads
+                .push(cpu::start_pinned(name, cpu, make, run)?);
         }
         Ok(stream)
     }
@@ -86,6 +83,7 @@ impl Stream for MemoryStream {
     fn counted(&mut self, count: u64, span_ns: u64, threads: usize) -> StreamCount {
         let latency_ns = (self.plan.kernel.operation == Operation::LdChase && count > 0)
             .then(|| span_ns as f64 * threads as f64 / count as f64);
+        let all_ns = span_ns as f64 * threads.max(1) as f64;
         StreamCount {
             span_ns,
             count,
@@ -93,6 +91,7 @@ impl Stream for MemoryStream {
             latency_ns,
             latency_p99_ns: None,
             cpu_ns: None,
+            run_ratio: Some(self.run_ns.swap(0, Ordering::Relaxed) as f64 / all_ns),
         }
     }
 }
@@ -128,10 +127,15 @@ struct LineWorker {
     node: u32,
     ground: Ground,
     at_bytes: usize,
+    run_time: ThreadTime,
 }
 
 impl LineWorker {
-    fn new(plan: &MemoryPlan, place: usize) -> Result<LineWorker, BenchError> {
+    fn new(
+        plan: &MemoryPlan,
+        place: usize,
+        run_time: ThreadTime,
+    ) -> Result<LineWorker, BenchError> {
         let buffer = Buffer::on_node(plan.thread_bytes, plan.node)?;
         let other = match plan.kernel.operation {
             Operation::Movdir64bFrom => Some(Buffer::on_node(OTHER_BYTES, plan.other_node)?),
@@ -152,12 +156,14 @@ impl LineWorker {
             node: plan.node,
             ground,
             at_bytes: 0,
+            run_time,
         })
     }
 }
 
 impl Worker for LineWorker {
-    fn step(&mut self, _: bool) -> Result<u64, BenchError> {
+    fn step(&mut self, is_measuring: bool) -> Result<u64, BenchError> {
+        self.run_time.follow(is_measuring);
         match &mut self.ground {
             Ground::Ring(ring) => {
                 ring.batch();
@@ -195,6 +201,11 @@ impl Worker for LineWorker {
         }
     }
 
+    fn finish(&mut self) -> Result<(), BenchError> {
+        self.run_time.follow(false);
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), BenchError> {
         match &self.ground {
             Ground::Ring(ring) => ring.check(self.node),
@@ -229,7 +240,9 @@ mod tests {
             let Ok(kernel) = operation.kernel(None) else {
                 continue;
             };
-            let Ok(mut worker) = LineWorker::new(&plan(kernel, 0), 0) else {
+            let Ok(mut worker) =
+                LineWorker::new(&plan(kernel, 0), 0, ThreadTime::new(&Arc::default()))
+            else {
                 return eprintln!("SKIP workers: no memory can be bound to node 0 here");
             };
             let Ground::Chunks { buffer, .. } = &worker.ground else {
@@ -258,7 +271,9 @@ mod tests {
             let Ok(kernel) = operation.kernel(None) else {
                 continue;
             };
-            let Ok(mut worker) = LineWorker::new(&plan(kernel, 0), 0) else {
+            let Ok(mut worker) =
+                LineWorker::new(&plan(kernel, 0), 0, ThreadTime::new(&Arc::default()))
+            else {
                 return eprintln!("SKIP workers: no memory can be bound to node 0 here");
             };
             let lines = (4 << 20) / LINE_BYTES as u64;

@@ -9,10 +9,12 @@
 
 mod control;
 mod memory_stream;
+mod thread_time;
 
 pub use control::{Control, StartLine};
 pub(crate) use control::{Worker, obey};
 pub use memory_stream::{MemoryPlan, MemoryStream};
+pub(crate) use thread_time::ThreadTime;
 
 use crate::{BenchError, cpu};
 use std::time::Duration;
@@ -67,6 +69,8 @@ pub struct StreamCount {
     pub latency_p99_ns: Option<f64>,
     /// CPU time of the stream's threads.
     pub cpu_ns: Option<u64>,
+    /// The part of the span in which the threads ran, on average; of streams of which all threads work all the time.
+    pub run_ratio: Option<f64>,
 }
 
 /// A stream that takes part in a measurement, on the first so many of its CPUs.

@@ -6,6 +6,7 @@ use super::context::{EvalContext, command, heads, number, signed_percent, text, 
 use anyhow::Result;
 use serde_json::json;
 use weir_core::knee::{self, LoadPoint};
+use weir_core::random::SplitMix;
 use weir_core::units::GIB;
 use weir_core::{BytesPerSec, Nanos};
 use weir_hw::memory_device::Profile;
@@ -27,7 +28,7 @@ pub fn knee(context: &mut EvalContext) -> Result<Section> {
     let mut figures = Vec::new();
     let (mut found, mut within) = ([0, 0], [0, 0]);
     for number_of in 0..DEVICES {
-        let mut random = Random(number_of + 1);
+        let mut random = SplitMix::new(number_of + 1);
         let (profile, threads, mix) = device(&mut random)?;
         let truth = true_knee(&profile, threads, mix);
         let exact = measure(&profile, threads, mix, 0.0, &mut random);
@@ -117,11 +118,11 @@ fn tried(points: &[LoadPoint], truth: f64) -> (Cell, Option<f64>) {
     (Cell::new(signed_percent(error), kind), Some(error))
 }
 
-fn device(random: &mut Random) -> Result<(Profile, f64, LoadMix)> {
+fn device(random: &mut SplitMix) -> Result<(Profile, f64, LoadMix)> {
     let names = Profile::names();
-    let base = names[random.below(names.len())];
+    let base = names[place(random, names.len())];
     let mut profile = Profile::named(base)?;
-    let mut factor = || 0.6 * (1.6f64 / 0.6).powf(random.part());
+    let mut factor = || 0.6 * (1.6f64 / 0.6).powf(random.unit());
     let (idle, rate, rise, burst) = (factor(), factor(), factor(), factor());
     profile.device.idle_ns *= idle;
     for direction in [
@@ -138,7 +139,7 @@ fn device(random: &mut Random) -> Result<(Profile, f64, LoadMix)> {
     profile.title =
         format!("{base} × idle {idle:.2}, rate {rate:.2}, rise {rise:.2}, burst {burst:.2}");
     let threads = f64::from(profile.host.cores);
-    let mix = LoadMix::ALL[random.below(LoadMix::ALL.len())];
+    let mix = LoadMix::ALL[place(random, LoadMix::ALL.len())];
     Ok((profile, threads, mix))
 }
 
@@ -147,7 +148,7 @@ fn measure(
     threads: f64,
     mix: LoadMix,
     noise: f64,
-    random: &mut Random,
+    random: &mut SplitMix,
 ) -> Vec<LoadPoint> {
     let mut measured = |p: &weir_hw::memory_device::mlc_sweep::SweepPoint| LoadPoint {
         bytes_per_sec: BytesPerSec::new(p.bandwidth_bytes_per_sec),
@@ -199,30 +200,7 @@ fn true_knee(profile: &Profile, threads: f64, mix: LoadMix) -> f64 {
     best.map_or(0.0, |p| p.bandwidth_bytes_per_sec)
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// 0 to below 1.
-    fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.next() % count.max(1) as u64).unwrap_or(0)
-    }
-
-    /// Mean 0, standard deviation 1 (Box and Muller).
-    fn normal(&mut self) -> f64 {
-        let (a, b) = (1.0 - self.part(), self.part());
-        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-    }
+/// One of so many.
+fn place(random: &mut SplitMix, count: usize) -> usize {
+    usize::try_from(random.bits() % count.max(1) as u64).unwrap_or(0)
 }

@@ -9,9 +9,9 @@ use crate::host_path::flow::PathNetwork;
 use crate::host_path::op::Keeping;
 use crate::host_path::outcome::PathOutcome;
 use crate::host_path::tally::{PS, Tally};
-use crate::memory_device::event_sim::SplitMix64;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use weir_core::random::SplitMix;
 
 /// Part of the lines that pass before counting begins.
 const WARM_UP_PART: f64 = 0.3;
@@ -93,7 +93,7 @@ struct SliceState {
 
 struct PathRun<'a> {
     network: &'a PathNetwork,
-    random: SplitMix64,
+    random: SplitMix,
     now_ps: u64,
     steps: BinaryHeap<Reverse<(u64, PathStep)>>,
     passages: Vec<Passage>,
@@ -139,7 +139,7 @@ pub fn simulate(network: &PathNetwork, plan: EventPlan) -> PathOutcome {
 
 impl<'a> PathRun<'a> {
     fn new(network: &'a PathNetwork, seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed);
+        let mut random = SplitMix::new(seed);
         let mut slots = Vec::new();
         let mut steps = BinaryHeap::new();
         for (number, flow) in network.flows.iter().enumerate() {
@@ -283,7 +283,7 @@ impl<'a> PathRun<'a> {
         let slices = u64::from(self.network.pools[figures.pool].slices);
         let slice = match slices {
             1 => 0,
-            _ => index((self.random.next() % slices) as usize),
+            _ => index((self.random.bits() % slices) as usize),
         };
         let passage = Passage {
             slot,
@@ -347,7 +347,7 @@ impl<'a> PathRun<'a> {
     fn serve(&mut self, memory: usize, work_ns: f64) -> u64 {
         let figures = self.network.memories[memory];
         let servers = &mut self.servers[memory];
-        let one = (self.random.next() % servers.len() as u64) as usize;
+        let one = (self.random.bits() % servers.len() as u64) as usize;
         let begin = servers[one].max(self.now_ps);
         servers[one] = begin + (work_ns * f64::from(figures.servers) * PS) as u64;
         let idle = figures.residence_ns * (0.95 + 0.1 * self.random.unit());

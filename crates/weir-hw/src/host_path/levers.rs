@@ -8,9 +8,12 @@ use crate::host_path::compile::{HostStream, MixError, compile};
 use crate::host_path::machine::HostMachine;
 use crate::host_path::solver::solve;
 use crate::server::machine::ranges::short;
+use serde::{Deserialize, Serialize};
 
 /// How a core's bandwidth answers to a value of MBA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+#[serde(rename_all = "lowercase")]
 pub enum MbaLaw {
     /// In proportion.
     Linear,
@@ -21,17 +24,6 @@ pub enum MbaLaw {
 }
 
 impl MbaLaw {
-    /// The law of a name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<MbaLaw> {
-        match name {
-            "linear" => Some(MbaLaw::Linear),
-            "steps" => Some(MbaLaw::Steps),
-            "floor" => Some(MbaLaw::Floor),
-            _ => None,
-        }
-    }
-
     /// Part of its bandwidth alone that a core keeps at a value, both 0 to 1.
     #[must_use]
     pub fn kept(self, value: f64) -> f64 {
@@ -45,6 +37,21 @@ impl MbaLaw {
                 }
             }
             MbaLaw::Floor => value.max(1.0 / 3.0),
+        }
+    }
+}
+
+impl TryFrom<String> for MbaLaw {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<MbaLaw, String> {
+        match name.as_str() {
+            "linear" => Ok(MbaLaw::Linear),
+            "steps" => Ok(MbaLaw::Steps),
+            "floor" => Ok(MbaLaw::Floor),
+            _ => Err(format!(
+                "levers.mba_law is {name}: linear, steps or floor is allowed"
+            )),
         }
     }
 }
@@ -211,7 +218,7 @@ impl Lever {
                     limit_slow(&machine, &mut streams, background, whole)?;
                 }
                 Lever::Mba(value, law) => {
-                    let own = MbaLaw::named(&machine.levers.mba_law).unwrap_or(MbaLaw::Linear);
+                    let own = machine.levers.mba_law;
                     let kept = law.unwrap_or(own).kept(value);
                     // At its greatest value MBA delays nothing.
                     for at in (background..streams.len()).filter(|_| kept < 1.0) {

@@ -2,6 +2,7 @@
 //! A machine file: the figures of a host path, each measured alone or with its source. Nothing in it belongs
 //! to a pair of streams.
 
+use crate::host_path::levers::MbaLaw;
 use crate::host_path::ranges;
 use crate::host_path::ssd::SsdFigures;
 use crate::memory_device::Profile;
@@ -143,7 +144,7 @@ pub struct IioFigures {
 #[serde(deny_unknown_fields, default)]
 pub struct LeverFigures {
     /// How bandwidth answers to MBA: `linear`, `steps`, `floor`.
-    pub mba_law: String,
+    pub mba_law: MbaLaw,
     /// The least value of MBA, 0 to 1.
     pub mba_least: f64,
     /// Step of SMBA, bytes per second.
@@ -155,7 +156,7 @@ pub struct LeverFigures {
 impl Default for LeverFigures {
     fn default() -> Self {
         LeverFigures {
-            mba_law: "linear".into(),
+            mba_law: MbaLaw::Linear,
             mba_least: 0.1,
             smba_step_bytes_per_sec: 125e6,
             least_ghz: 0.8,

@@ -2,7 +2,6 @@
 //! Allowed ranges of a machine file's figures: no equation divides by zero, and no figure asks for more
 //! memory or time than a model may take.
 
-use crate::host_path::levers::MbaLaw;
 use crate::host_path::machine::{HostMachine, KindFigures, MemoryFigures};
 use crate::host_path::ssd::SsdFigures;
 use crate::server::DescriptionError;
@@ -158,10 +157,6 @@ fn storage(ranges: &Ranges, ssd: &SsdFigures) -> Result<(), DescriptionError> {
 
 fn levers(ranges: &Ranges, machine: &HostMachine) -> Result<(), DescriptionError> {
     let levers = &machine.levers;
-    if MbaLaw::named(&levers.mba_law).is_none() {
-        let allowed = "linear, steps or floor is allowed";
-        return Err(ranges.wrong("levers.mba_law", &levers.mba_law, allowed));
-    }
     ranges.figure("levers.mba_least", levers.mba_least, 0.001, 1.0)?;
     let step = levers.smba_step_bytes_per_sec;
     ranges.figure("levers.smba_step_bytes_per_sec", step, 1e3, 1e12)?;

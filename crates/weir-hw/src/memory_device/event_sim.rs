@@ -26,6 +26,7 @@ use crate::memory_device::solver_terms::Station;
 use crate::memory_device::tail;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use weir_core::random::SplitMix;
 
 const PICOS: f64 = 1000.0;
 /// Time over which the load that the rise follows is averaged.
@@ -123,7 +124,7 @@ struct Model {
     load_ps: u64,
     /// When the lines now in the queue leave it.
     queue: BinaryHeap<Reverse<u64>>,
-    random: SplitMix64,
+    random: SplitMix,
 }
 
 impl Model {
@@ -195,7 +196,7 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
         load: [0.0; 2],
         load_ps: 0,
         queue: BinaryHeap::new(),
-        random: SplitMix64::new(seed),
+        random: SplitMix::new(seed),
         station,
     };
     // Ties are broken by the order of scheduling, so that nothing depends on the heap's.
@@ -313,33 +314,5 @@ impl RunTotals {
             devload_ratios: self.classes.map(|count| count as f64 / lines),
             latencies_ns: self.latencies,
         }
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and its stream is ours to keep.
-pub(crate) struct SplitMix64(u64);
-
-impl SplitMix64 {
-    pub(crate) fn new(seed: u64) -> Self {
-        SplitMix64(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to below 1.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Standard normal (Box and Muller; the second value is not kept).
-    pub(crate) fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 }

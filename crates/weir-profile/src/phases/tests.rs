@@ -10,28 +10,24 @@ use super::*;
 use crate::counts::tests::count;
 use proptest::prelude::*;
 use weir_core::Missing;
+use weir_core::random::SplitMix;
 
-/// Random numbers: SplitMix64, and Box and Muller's normal ones.
-pub(crate) struct MadeUp(u64);
+/// Random numbers.
+pub(crate) struct MadeUp(SplitMix);
 
 impl MadeUp {
     pub fn new(seed: u64) -> MadeUp {
-        MadeUp(seed)
+        MadeUp(SplitMix::new(seed))
     }
 
     /// From 0 to 1.
     pub fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     /// Of deviation 1.
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+        self.0.normal()
     }
 
     /// Of deviation 1, each with this correlation to the one before.

@@ -2,6 +2,7 @@
 //! The loads of a run of the model: drawn once, so that two runs differ in what was changed and in nothing else.
 
 use super::core_model::LoadClass;
+use weir_core::random::SplitMix;
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,25 +24,10 @@ pub struct Draws {
     pub loads: Vec<LoadDraw>,
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-#[derive(Clone, Copy, Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    /// From 0 to 1.
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 impl Draws {
     /// As many loads, of classes by their frequency.
     pub fn new(classes: &[LoadClass], loads: usize, seed: u64) -> Draws {
-        let mut random = SplitMix(seed);
+        let mut random = SplitMix::new(seed);
         let all: f64 = classes.iter().map(|class| class.loads).sum();
         let one = |random: &mut SplitMix| {
             let mut at = random.unit() * all;

@@ -155,6 +155,9 @@ pub struct InterferenceCell {
     /// All thread counts of the background that were tried, by rising count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepPoint>,
+    /// The same by where the host ran the CPUs of a virtual machine, nearest first. The cell itself is of one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<PlacementPoint>,
     /// A sentence that names the place of the wait, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
@@ -178,6 +181,21 @@ pub struct WaitCounters {
     /// From a miss of the last-level cache to the data.
     #[serde(default)]
     pub l3_miss_latency_ns: Option<f64>,
+}
+
+/// The same cell of the repetitions in which the CPUs of a virtual machine were as far from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacementPoint {
+    /// Time of a line between CPUs and back.
+    pub round_trip_ns: f64,
+    /// Together ÷ alone.
+    pub ratio: Option<f64>,
+    /// Lower end of its own 95 % interval.
+    pub ratio_low: Option<f64>,
+    /// Upper end.
+    pub ratio_high: Option<f64>,
+    /// Repetitions behind it.
+    pub repeats: u32,
 }
 
 /// The same pair at one number of background threads.

@@ -27,6 +27,7 @@ mod words;
 mod worst;
 
 pub use comparison::page::comparison_page;
+pub use comparison::placement::{APART_RATIO, ROUND_TRIP_FACT};
 pub use comparison::terminal::comparison_terminal;
 pub use comparison::{ComparedCell, ComparedSide, Comparison, FactDifference, compare};
 pub use explained::{explained, json};

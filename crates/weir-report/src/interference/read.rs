@@ -20,6 +20,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const CELLS_MAX: usize = 10_000;
 /// Points of the longest sweep.
 const POINTS_MAX: usize = 4096;
+/// Placements of a cell.
+const PLACEMENTS_MAX: usize = 64;
 /// Columns of hostile text in a message.
 const COLUMNS: usize = 60;
 /// What makes a good file.
@@ -145,6 +147,16 @@ fn check_cell(cell: &InterferenceCell) -> Result<()> {
         ("l3_miss_latency_ns", counters.l3_miss_latency_ns),
     ] {
         amount(name, value)?;
+    }
+    ensure!(
+        cell.placements.len() <= PLACEMENTS_MAX,
+        "{} placements; at most {PLACEMENTS_MAX} are read",
+        cell.placements.len()
+    );
+    for (place, point) in cell.placements.iter().enumerate() {
+        let name = || format!("placements[{place}]");
+        amount("round_trip_ns", Some(point.round_trip_ns)).with_context(name)?;
+        check_ratio(point.ratio, point.ratio_low, point.ratio_high).with_context(name)?;
     }
     for (place, point) in cell.sweep.iter().enumerate() {
         let name = || format!("sweep[{place}]");

@@ -2,6 +2,8 @@
 //! Random numbers that stay the same for ever: own generator, own distributions, one stream per
 //! component, so that two controllers meet the same workload (common random numbers).
 
+use weir_core::random::SplitMix;
+
 /// xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
@@ -9,15 +11,8 @@ pub struct Rng([u64; 4]);
 impl Rng {
     /// A stream of its own for each pair of seed and stream.
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut state = seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95);
-        let mut next = || {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        };
-        Rng([next(), next(), next(), next()])
+        let mut state = SplitMix::new(seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95));
+        Rng([(); 4].map(|()| state.bits()))
     }
 
     /// 64 random bits.

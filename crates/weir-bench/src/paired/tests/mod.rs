@@ -8,7 +8,7 @@ mod input;
 
 use crate::paired::Pair;
 use crate::paired::sweep::index;
-use crate::random::SplitMix;
+use weir_core::random::SplitMix;
 
 /// How measurements of a machine scatter.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ struct Machine {
 impl Machine {
     fn new(noise: Noise, seed: u64) -> Machine {
         let mut random = SplitMix::new(seed);
-        let state = noise.state * normal(&mut random);
+        let state = noise.state * random.normal();
         Machine {
             noise,
             random,
@@ -55,20 +55,20 @@ impl Machine {
             outliers,
         } = self.noise;
         let fresh = state * (1.0 - memory * memory).sqrt();
-        self.state = memory * self.state + fresh * normal(&mut self.random);
+        self.state = memory * self.state + fresh * self.random.normal();
         self.measurements += 1;
-        let interrupt = match self.random.part() < outliers {
-            true => (1.0 - 0.05 - 0.55 * self.random.part()).ln(),
+        let interrupt = match self.random.unit() < outliers {
+            true => (1.0 - 0.05 - 0.55 * self.random.unit()).ln(),
             false => 0.0,
         };
         let slow = drift * f64::from(self.measurements) / 60.0;
-        slow + self.state + white * normal(&mut self.random) + interrupt
+        slow + self.state + white * self.random.normal() + interrupt
     }
 
     /// One repetition: alone, together and the other alone, in random order.
     fn repetition(&mut self, ratio: f64) -> Pair {
-        let alone = index(self.random.part(), 3);
-        let together = (alone + 1 + index(self.random.part(), 2)) % 3;
+        let alone = index(self.random.unit(), 3);
+        let together = (alone + 1 + index(self.random.unit(), 2)) % 3;
         let errors = [self.error(), self.error(), self.error()];
         (
             1e9 * errors[alone].exp(),
@@ -79,12 +79,6 @@ impl Machine {
     fn repetitions(&mut self, ratio: f64, count: usize) -> Vec<Pair> {
         (0..count).map(|_| self.repetition(ratio)).collect()
     }
-}
-
-/// Mean 0, standard deviation 1 (Box and Muller).
-fn normal(random: &mut SplitMix) -> f64 {
-    let (a, b) = (1.0 - random.part(), random.part());
-    (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
 /// As a quiet machine, one with other work, and a guest that its host interrupts.

@@ -2,10 +2,10 @@
 //! The stream of memory accesses of one CPU: what a phase says, with random numbers of its own, so that
 //! neighbours do not change it.
 
-use crate::memory_device::event_sim::SplitMix64;
 use crate::server::machine::timings::picos;
 use crate::server::machine::workload::{AccessKind, AccessMix, Pattern, Phase, Workload};
 use crate::server::pages::{PageTable, virtual_line};
+use weir_core::random::SplitMix;
 
 /// What one step does with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) struct Program {
     phase: usize,
     phase_ends: u64,
     ends: u64,
-    random: SplitMix64,
+    random: SplitMix,
     /// When the next line is due, if the program is paced.
     due: f64,
     /// The second half of an update.
@@ -87,7 +87,7 @@ impl Program {
         let name = workload.name.bytes().fold(seed, |sum, byte| {
             (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         });
-        let mut random = SplitMix64::new(name.wrapping_add(u64::from(cpu) << 40));
+        let mut random = SplitMix::new(name.wrapping_add(u64::from(cpu) << 40));
         let phases: Vec<PhaseState> = workload
             .phase
             .iter()
@@ -179,7 +179,7 @@ impl PhaseState {
         workload: &Workload,
         areas: &[usize],
         pages: &PageTable,
-        random: &mut SplitMix64,
+        random: &mut SplitMix,
     ) -> Self {
         let mixes: Vec<MixState> = phase
             .mix
@@ -204,7 +204,7 @@ impl PhaseState {
 }
 
 impl Walk {
-    fn new(area: usize, lines: u64, mix: &AccessMix, random: &mut SplitMix64) -> Self {
+    fn new(area: usize, lines: u64, mix: &AccessMix, random: &mut SplitMix) -> Self {
         // A step of the golden ratio that has no common factor with the length visits every line once.
         let mut stride = ((lines as f64 * 0.618_033_988_749_894_9) as u64).max(1);
         while gcd(stride, lines) != 1 {
@@ -220,7 +220,7 @@ impl Walk {
         }
     }
 
-    fn next(&mut self, mix: &AccessMix, random: &mut SplitMix64) -> u64 {
+    fn next(&mut self, mix: &AccessMix, random: &mut SplitMix) -> u64 {
         let index = match mix.pattern {
             Pattern::Stream => {
                 self.position = (self.position + 1) % self.lines;

@@ -14,13 +14,13 @@ pub use catalogue::{EventInfo, catalogue};
 pub use plan::{CounterFault, CountingPlan, EventSet, FaultKind};
 pub use unit::UnitKind;
 
-use crate::memory_device::event_sim::SplitMix64;
 use crate::server::calendar::Signal;
 use crate::server::machine::timings::picos;
 use crate::server::machine::{DescriptionError, Machine};
 use crate::server::socket::Socket;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use weir_core::random::SplitMix;
 
 /// Counts of a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub(crate) struct Pmu {
     faults: Vec<CounterFault>,
     number: u32,
     is_running: bool,
-    random: SplitMix64,
+    random: SplitMix,
     cpus: Vec<u16>,
     scratch: Vec<u64>,
 }
@@ -110,7 +110,7 @@ impl Pmu {
             faults: Vec::new(),
             number: 0,
             is_running: false,
-            random: SplitMix64::new(seed ^ 0x9_0b),
+            random: SplitMix::new(seed ^ 0x9_0b),
             cpus: cpus.to_vec(),
             scratch: Vec::new(),
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts of which scenarios are made.
 
-use crate::memory_device::event_sim::SplitMix64;
 use crate::server::DescriptionError;
 use crate::server::machine::{
     AccessKind, AccessMix, Machine, MemoryArea, Pattern, Phase, Workload,
 };
+use weir_core::random::SplitMix;
 
 /// Of a CXL access so much is spent before the port, on the machines drawn here, nanoseconds.
 pub(super) const HOST_WAY_NS: f64 = 92.0;
@@ -15,11 +15,11 @@ pub(super) const DEVICE_IDLE_NS: f64 = 355.3;
 pub(super) const DEVICE_BYTES_PER_SEC: f64 = 17.6e9;
 
 /// Random figures of a scenario.
-pub(super) struct Draw(SplitMix64);
+pub(super) struct Draw(SplitMix);
 
 impl Draw {
     pub fn new(seed: u64) -> Self {
-        Draw(SplitMix64::new(
+        Draw(SplitMix::new(
             seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0xD12A,
         ))
     }

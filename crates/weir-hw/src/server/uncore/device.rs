@@ -4,7 +4,6 @@
 //! 1/N of it, an assumption for devices whose profile does not say so) and has a spread and rare stalls.
 //! What overload costs in bandwidth is left out: credits bound the load.
 
-use crate::memory_device::event_sim::SplitMix64;
 use crate::memory_device::{Profile, Tail};
 use crate::server::calendar::Signal;
 use crate::server::clockwork::Clockwork;
@@ -15,6 +14,7 @@ use crate::server::truth::Contention;
 use crate::server::uncore::is_write;
 use crate::server::words::{Queue, Stage};
 use std::collections::VecDeque;
+use weir_core::random::SplitMix;
 
 /// Time over which load is averaged, picoseconds.
 const LOAD_PS: f64 = 5e6;
@@ -32,7 +32,7 @@ pub(crate) struct CxlDevice {
     rise_ns: f64,
     rise_exponent: f64,
     tail: Tail,
-    random: SplitMix64,
+    random: SplitMix,
     /// Recent lines: reads, writes, and by owner.
     load: [f64; 2],
     load_by_owner: Vec<f64>,
@@ -74,7 +74,7 @@ impl CxlDevice {
             rise_ns: figures.rise_ns.unwrap_or(reads.rise_ns),
             rise_exponent: reads.rise_exponent,
             tail: profile.tail.clone(),
-            random: SplitMix64::new(seed ^ 0xC0FFEE ^ u64::from(number) << 32),
+            random: SplitMix::new(seed ^ 0xC0FFEE ^ u64::from(number) << 32),
             load: [0.0; 2],
             load_by_owner: vec![0.0; workloads],
             load_by_cpu: Vec::new(),

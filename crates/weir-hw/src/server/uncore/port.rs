@@ -9,7 +9,6 @@
 //! the device's medium takes the message on.
 
 use crate::memory_device::Profile;
-use crate::memory_device::event_sim::SplitMix64;
 use crate::server::calendar::Signal;
 use crate::server::clockwork::Clockwork;
 use crate::server::machine::CxlFigures;
@@ -19,6 +18,7 @@ use crate::server::uncore::device::CxlDevice;
 use crate::server::uncore::is_write;
 use crate::server::words::{Queue, Stage};
 use std::collections::VecDeque;
+use weir_core::random::SplitMix;
 
 /// One direction of the link.
 pub(crate) struct Direction {
@@ -83,7 +83,7 @@ pub(crate) struct Port {
     outside: [VecDeque<u32>; 2],
     credits: [u32; 2],
     resend_part: f64,
-    random: SplitMix64,
+    random: SplitMix,
     pub device: CxlDevice,
     pub down: Direction,
     pub up: Direction,
@@ -115,7 +115,7 @@ impl Port {
             outside: Default::default(),
             credits: [credits; 2],
             resend_part: figures.resend_part,
-            random: SplitMix64::new(seed ^ 0x11_4b ^ u64::from(number) << 32),
+            random: SplitMix::new(seed ^ 0x11_4b ^ u64::from(number) << 32),
             device: CxlDevice::new(number, figures, profile, workloads, seed),
             down: Direction::new(workloads),
             up: Direction::new(workloads),

@@ -2,7 +2,6 @@
 //! The way to the other socket: a bounded number of lines on their way, one server for the data that comes
 //! back. The other socket's own queues are not modelled: its DRAM takes a constant time.
 
-use crate::memory_device::event_sim::SplitMix64;
 use crate::server::calendar::Signal;
 use crate::server::clockwork::Clockwork;
 use crate::server::machine::Machine;
@@ -11,6 +10,7 @@ use crate::server::truth::Contention;
 use crate::server::uncore::is_write;
 use crate::server::words::{Stage, Target};
 use std::collections::VecDeque;
+use weir_core::random::SplitMix;
 
 /// UPI with what is behind it.
 pub(crate) struct Upi {
@@ -20,7 +20,7 @@ pub(crate) struct Upi {
     line: VecDeque<u32>,
     in_service: Option<u32>,
     cache_hit_part: f64,
-    random: SplitMix64,
+    random: SplitMix,
     pub entries: Occupancy,
     /// Lines that came, and that went.
     pub lines: [u64; 2],
@@ -38,7 +38,7 @@ impl Upi {
             line: VecDeque::new(),
             in_service: None,
             cache_hit_part: remote.map_or(0.0, |remote| remote.cache_hit_part),
-            random: SplitMix64::new(seed ^ 0x0f1),
+            random: SplitMix::new(seed ^ 0x0f1),
             entries: Occupancy::default(),
             lines: [0; 2],
             entry_contention: Contention::new(workloads),

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Machines and mixes by seed.
 
+use weir_core::random::SplitMix;
 use weir_hw::host_path::{HostMachine, HostStream, StorageMode, StreamOp};
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-pub struct Dice(pub u64);
+/// Draws by seed.
+pub struct Dice(SplitMix);
 
 impl Dice {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub fn new(seed: u64) -> Dice {
+        Dice(SplitMix::new(seed))
     }
 
     pub fn below(&mut self, count: u64) -> u64 {
-        self.next() % count
+        self.0.bits() % count
     }
 
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
@@ -25,7 +22,7 @@ impl Dice {
 
     /// Between low and high, evenly on a logarithmic scale.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
-        let part = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let part = self.0.unit();
         low * (high / low).powf(part)
     }
 

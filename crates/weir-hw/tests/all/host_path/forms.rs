@@ -16,7 +16,7 @@ struct Compared {
 }
 
 fn compared(seed: u64, lines: u64) -> Compared {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let machine = draw::machine(&mut dice);
     let streams = draw::streams(&mut dice);
     let network = compile(&machine, &streams).unwrap();

@@ -11,7 +11,7 @@ use weir_hw::host_path::{
 const EXACT: f64 = 1e-6;
 
 fn drawn(seed: u64) -> (PathNetwork, String) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let machine = draw::machine(&mut dice);
     let streams = draw::streams(&mut dice);
     let network = compile(&machine, &streams).unwrap();

@@ -119,7 +119,7 @@ fn bytes_per_sec(stream: &HostStream) -> f64 {
 #[test]
 fn mba_without_a_law_has_the_machines() {
     let mut machine = machine();
-    machine.levers.mba_law = "floor".into();
+    machine.levers.mba_law = MbaLaw::Floor;
     let own = on_slow(Lever::Mba(0.1, None), &machine);
     assert_eq!(own, on_slow(Lever::Mba(0.1, Some(MbaLaw::Floor)), &machine));
     assert_ne!(

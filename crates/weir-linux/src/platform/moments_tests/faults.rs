@@ -18,7 +18,7 @@ pub(super) struct Faults {
 impl Faults {
     pub(super) fn of(seed: u64) -> Self {
         Faults {
-            random: Some(Random(seed)),
+            random: Some(Random::new(seed)),
             ..Faults::default()
         }
     }

@@ -99,7 +99,7 @@ fn host_of(fake: &Fake, random: &mut Random) -> FakeHost {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let fake = Fake::in_memory();
         let host = host_of(&fake, &mut random);
         let expected = host.all();

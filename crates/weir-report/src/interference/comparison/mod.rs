@@ -4,6 +4,7 @@
 
 pub mod facts;
 pub mod page;
+pub mod placement;
 pub mod terminal;
 
 use crate::interference::class::InfluenceClass;
@@ -47,6 +48,9 @@ pub struct Comparison {
     pub only_in_b: Vec<String>,
     /// What differs between the machines and plans.
     pub facts: Vec<FactDifference>,
+    /// A sentence where hosts ran the CPUs on other cores, so that the two are not one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
 }
 
 /// One of the two results.
@@ -123,11 +127,12 @@ pub fn compare(a: &InterferenceDocument, b: &InterferenceDocument) -> Result<Com
     let precision = Precision::least(&[&a.cells, &b.cells]);
     let of_b: BTreeMap<_, usize> = keys(b, precision).into_iter().zip(0..).collect();
     let keys_of_a = keys(a, precision);
+    let common = placement::common(a, b);
     let cells: Vec<ComparedCell> = keys_of_a
         .iter()
         .enumerate()
         .filter_map(|(i, key)| of_b.get(key).map(|j| (i, *j)))
-        .map(|(i, j)| compared([&a.cells[i], &b.cells[j]], (i, j), precision))
+        .map(|(i, j)| compared([&a.cells[i], &b.cells[j]], (i, j), precision, common))
         .collect();
     if cells.is_empty() {
         bail!(
@@ -155,6 +160,7 @@ pub fn compare(a: &InterferenceDocument, b: &InterferenceDocument) -> Result<Com
         only_in_a: only(a, &|i| of_b.contains_key(&keys_of_a[i])),
         only_in_b: only(b, &|i| all_of_a.contains(&keys_of_b[i])),
         facts: facts::differences(a, b),
+        placement: placement::words(a, b, common),
         cells,
     })
 }
@@ -180,7 +186,13 @@ fn compared(
     [a, b]: [&InterferenceCell; 2],
     indices: (usize, usize),
     precision: Precision,
+    round_trips_ns: Option<[f64; 2]>,
 ) -> ComparedCell {
+    let (a, b) = match round_trips_ns {
+        Some([of_a, of_b]) => (placement::at(a, of_a), placement::at(b, of_b)),
+        None => (a.clone(), b.clone()),
+    };
+    let [a, b] = [&a, &b];
     let mut missing = BTreeMap::new();
     for (side, cell) in [("a", a), ("b", b)] {
         let values = [
@@ -279,6 +291,9 @@ impl Comparison {
             text += &format!("; {unknown} cannot be compared");
         }
         let differing = self.cells.iter().filter(|c| c.differs == Some(true));
+        if let Some(placement) = &self.placement {
+            text += &format!(". {placement}");
+        }
         match differing.max_by(|x, y| x.change_size().total_cmp(&y.change_size())) {
             Some(cell) => format!(
                 "{text}. The greatest difference: {} beside {}, {} % in A and {} % in B.",

@@ -2,7 +2,7 @@
 //! Two results: what differs is found, what is the same is not.
 
 use super::{cell, document, matrix, small, stream};
-use crate::interference::document::{InterferenceDocument, World};
+use crate::interference::document::{InterferenceDocument, PlacementPoint, World};
 use crate::interference::{compare, comparison_page, comparison_terminal};
 use unicode_width::UnicodeWidthStr;
 
@@ -62,6 +62,66 @@ fn cells_differ_beyond_their_intervals_only() {
     assert!(
         said.contains("1 differ beyond") && said.contains("−36.0 % in A and −45.0 % in B"),
         "{said}"
+    );
+}
+
+/// A result of which the cells are of `ns`, and have these placements too: round trip, ratio, repetitions.
+fn placed(ns: &str, placements: &[(f64, f64, u32)]) -> InterferenceDocument {
+    let mut whole = small();
+    let facts = &mut whole.machine.facts;
+    facts.insert("cpu_round_trip_ns".into(), ns.into());
+    let points = placements
+        .iter()
+        .map(|(round_trip_ns, ratio, repeats)| PlacementPoint {
+            round_trip_ns: *round_trip_ns,
+            ratio: Some(*ratio),
+            ratio_low: Some(0.98 * ratio),
+            ratio_high: Some(1.02 * ratio),
+            repeats: *repeats,
+        });
+    let points: Vec<PlacementPoint> = points.collect();
+    for cell in &mut whole.cells {
+        cell.placements.clone_from(&points);
+    }
+    whole
+}
+
+#[test]
+fn results_of_two_placements_are_compared_at_one_that_both_have() {
+    let a = placed("80", &[(80.0, 0.6, 9), (381.0, 0.97, 5)]);
+    let b = placed("391", &[(90.0, 0.61, 3), (391.0, 0.98, 12)]);
+    let found = compare(&a, &b).unwrap();
+    assert_eq!(found.differing, 0);
+    assert_eq!(found.cells[0].ratio_a, Some(0.97));
+    assert_eq!(found.cells[0].ratio_b, Some(0.98));
+    let said = comparison_terminal(&found);
+    assert!(said.contains("near 381 ns"), "{said}");
+    // A cell that lacks that placement is not compared.
+    let mut lacks = b.clone();
+    lacks.cells[1].placements.pop();
+    let found = compare(&a, &lacks).unwrap();
+    assert_eq!(found.cells[1].differs, None);
+    assert!(found.cells[1].missing["ratio_b"].contains("placement"));
+}
+
+#[test]
+fn other_cores_are_another_machine() {
+    let found = compare(&placed("80", &[]), &placed("381", &[])).unwrap();
+    let said = found.sentence();
+    assert!(
+        said.contains("80 ns") && said.contains("381 ns in B"),
+        "{said}"
+    );
+    assert!(comparison_terminal(&found).contains("two machines"));
+    for (a, b) in [("80", "91"), ("80", "none")] {
+        assert_eq!(
+            compare(&placed(a, &[]), &placed(b, &[])).unwrap().placement,
+            None
+        );
+    }
+    assert_eq!(
+        compare(&small(), &placed("80", &[])).unwrap().placement,
+        None
     );
 }
 

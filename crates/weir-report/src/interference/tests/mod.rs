@@ -71,6 +71,7 @@ fn cell(
         class: InfluenceClass::between(low, high),
         counters: WaitCounters::default(),
         sweep: [1, 2, 4, 8, 16].map(at).into(),
+        placements: Vec::new(),
         place: Some("Requests waited before admission.".into()),
         missing: BTreeMap::from([("counters".into(), "no uncore_cha PMU".into())]),
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weir_bench::paired::{self, Effect, Influence, Pair};
 use weir_report::interference::class::InfluenceClass;
 use weir_report::interference::document::{
-    InterferenceCell, InterferenceStream, StreamFigures, SweepPoint, WaitCounters,
+    InterferenceCell, InterferenceStream, PlacementPoint, StreamFigures, SweepPoint, WaitCounters,
 };
 
 /// Half-width of the 95 % interval, relative, at which repetitions end.
@@ -27,8 +27,10 @@ pub struct PairSamples {
     pub plan: PairPlan,
     /// The streams as documents describe them, with their numbers of threads as victims.
     pub streams: [InterferenceStream; 2],
-    /// Whole repetitions.
+    /// Whole repetitions, of one placement of the CPUs.
     pub repetitions: Vec<RepetitionSample>,
+    /// Round trip and whole repetitions of each placement.
+    pub placements: Vec<(f64, Vec<RepetitionSample>)>,
     /// Why figures of a side are not known, by their names.
     pub missing: [BTreeMap<String, String>; 2],
 }
@@ -36,16 +38,23 @@ pub struct PairSamples {
 impl PairSamples {
     /// Alone and together of a victim at a point, one a repetition.
     fn pairs(&self, victim: usize, point: [u32; 2]) -> Vec<Pair> {
-        let figure = |sample: &RepetitionSample, task| {
-            sample.get(&task).and_then(|sides| judged(&sides[victim]))
-        };
-        let samples = self.repetitions.iter();
-        samples
-            .filter_map(|sample| {
-                let alone = figure(sample, PairTask::Alone(victim))?;
-                Some((alone, figure(sample, PairTask::Together(point))?))
-            })
-            .collect()
+        pairs_of(&self.repetitions, victim, point)
+    }
+
+    /// A cell's effect by placement, where there is one.
+    fn placement_points(&self, victim: usize, point: [u32; 2]) -> Vec<PlacementPoint> {
+        let points = self.placements.iter().map(|(round_trip_ns, repetitions)| {
+            let pairs = pairs_of(repetitions, victim, point);
+            let (ratio, ratio_low, ratio_high, repeats) = parts(paired::effect(&pairs), &pairs);
+            PlacementPoint {
+                round_trip_ns: *round_trip_ns,
+                ratio,
+                ratio_low,
+                ratio_high,
+                repeats,
+            }
+        });
+        points.filter(|point| point.ratio.is_some()).collect()
     }
 
     /// Whether each victim is known well enough at each point.
@@ -132,6 +141,7 @@ impl PairSamples {
             },
             counters: WaitCounters::default(),
             sweep,
+            placements: self.placement_points(victim, shown),
             place: None,
             missing: BTreeMap::new(),
         };
@@ -225,6 +235,18 @@ impl PairSamples {
         }
         reasons
     }
+}
+
+/// Alone and together of a victim at a point, one a repetition.
+fn pairs_of(repetitions: &[RepetitionSample], victim: usize, point: [u32; 2]) -> Vec<Pair> {
+    let figure = |sample: &RepetitionSample, task| {
+        sample.get(&task).and_then(|sides| judged(&sides[victim]))
+    };
+    let pair = |sample: &RepetitionSample| {
+        let alone = figure(sample, PairTask::Alone(victim))?;
+        Some((alone, figure(sample, PairTask::Together(point))?))
+    };
+    repetitions.iter().filter_map(pair).collect()
 }
 
 fn usual_reason(stream: &PlannedStream, name: &str) -> String {

@@ -38,6 +38,8 @@ pub struct HostFacts {
     pub caveats: Vec<Caveat>,
     /// Model name of the CPU.
     pub cpu_model: String,
+    /// Whether it is a guest of a host.
+    pub is_virtual: bool,
 }
 
 impl HostFacts {
@@ -49,6 +51,7 @@ impl HostFacts {
             facts: BTreeMap::new(),
             caveats: Vec::new(),
             cpu_model: String::new(),
+            is_virtual: false,
         };
         let cpuinfo = proc("cpuinfo").unwrap_or_default();
         host.cpu_model = field(&cpuinfo, "model name")
@@ -112,6 +115,7 @@ impl HostFacts {
     fn virtual_machine(&mut self, cpuinfo: &str) {
         let is_guest = field(cpuinfo, "flags")
             .is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor"));
+        self.is_virtual = is_guest;
         self.fact(
             "virtual_machine",
             Some(if is_guest { "yes" } else { "no" }.into()),

@@ -2,11 +2,11 @@
 //! The same machine measured by other tools, where they are installed: mbw, stress-ng, fio. Each runs alone,
 //! on the CPU and node of our own stream, and its figure stands beside ours.
 
-use super::measurement::BenchSetup;
 use super::names::StreamTarget;
 use super::plan::WARM_SECONDS;
 use super::program::{ProgramSpec, figure};
 use super::progress::BenchProgress;
+use super::setup::BenchSetup;
 use crate::output::text::harmless;
 use anyhow::{Context, Result};
 use regex::Regex;
@@ -17,6 +17,10 @@ use weir_bench::storage::{StorageOperation, TargetKind};
 use weir_bench::streams::{MemoryPlan, MemoryStream, Part, Stream, measure};
 
 const SPAN: Duration = Duration::from_secs(3);
+/// stress-ng 0.15 says no rate of a shorter run.
+const STREAM_SECONDS: u64 = 6;
+/// stress-ng goes over its arrays in doubles.
+const STREAM_WIDTH_BYTES: u32 = 8;
 const MIB: f64 = 1_048_576.0;
 
 /// One figure of both.
@@ -25,18 +29,29 @@ pub struct ToolCheck {
     pub name: &'static str,
     /// What is compared.
     about: &'static str,
-    /// Ours and theirs, in bytes per second or I/Os per second; or why there is none.
-    figures: Result<(f64, f64), String>,
+    /// Both, or why they are not known.
+    figures: Result<ToolFigures, String>,
+}
+
+/// Ours before and after theirs, in bytes per second or I/Os per second.
+struct ToolFigures {
+    before: f64,
+    theirs: f64,
+    after: f64,
 }
 
 impl ToolCheck {
     /// For the document.
     pub fn words(&self) -> String {
         match &self.figures {
-            Ok((ours, theirs)) => format!(
-                "{}: ours {ours:.0}, theirs {theirs:.0}, ratio {:.3}",
+            Ok(ToolFigures {
+                before,
+                theirs,
+                after,
+            }) => format!(
+                "{}: ours {before:.0} before and {after:.0} after, theirs {theirs:.0}, ratio {:.3}",
                 self.about,
-                ours / theirs
+                (before * after).sqrt() / theirs
             ),
             Err(why) => format!("{}: {why}", self.about),
         }
@@ -63,7 +78,7 @@ const TOOLS: [Tool; 4] = [
     },
     Tool {
         name: "stress_ng_stream",
-        about: "stress-ng --stream, bytes read and written per second, beside copy",
+        about: "stress-ng --stream, bytes read and written per second, beside copy in accesses of 8 bytes",
         program: "stress-ng",
         expression: r"memory rate: ([0-9.]+) MB read/sec",
         unit: 1e6,
@@ -98,7 +113,7 @@ pub fn run(setup: &BenchSetup<'_>, progress: &BenchProgress) -> Vec<ToolCheck> {
     TOOLS.iter().map(check).collect()
 }
 
-fn compared(setup: &BenchSetup<'_>, tool: &Tool) -> Result<(f64, f64)> {
+fn compared(setup: &BenchSetup<'_>, tool: &Tool) -> Result<ToolFigures> {
     is_installed(tool.program)?;
     let first = setup.site.cpus.sides[0][0];
     let command = command(setup, tool)?;
@@ -108,8 +123,8 @@ fn compared(setup: &BenchSetup<'_>, tool: &Tool) -> Result<(f64, f64)> {
         node: setup.site.mmem,
         cgroup: None,
     };
-    // A moment before and after: neither finds the other's traffic.
-    let ours = ours(setup, tool, first)?;
+    // Twice, as theirs lies in the middle of what changes meanwhile.
+    let before = ours(setup, tool, first)?;
     let output = spec.start()?.wait(setup.is_stopped)?.context("stopped")?;
     let found = figure(&output, &Regex::new(tool.expression)?)? * tool.unit;
     let theirs = match tool.program {
@@ -119,7 +134,11 @@ fn compared(setup: &BenchSetup<'_>, tool: &Tool) -> Result<(f64, f64)> {
         }
         _ => found,
     };
-    Ok((ours, theirs))
+    Ok(ToolFigures {
+        before,
+        theirs,
+        after: ours(setup, tool, first)?,
+    })
 }
 
 fn is_installed(program: &str) -> Result<()> {
@@ -135,7 +154,7 @@ fn command(setup: &BenchSetup<'_>, tool: &Tool) -> Result<String> {
     let seconds = SPAN.as_secs();
     Ok(match tool.program {
         "mbw" => format!("mbw -t1 -n 10 {mib}"),
-        "stress-ng" => format!("stress-ng --stream 1 --timeout {seconds} --metrics 2>&1"),
+        "stress-ng" => format!("stress-ng --stream 1 --timeout {STREAM_SECONDS} --metrics 2>&1"),
         _ => {
             let disk = setup.disk.as_ref().context("there is no SSD for it")?;
             let path = weir_report::quoted(&disk.path.display().to_string());
@@ -149,13 +168,14 @@ fn command(setup: &BenchSetup<'_>, tool: &Tool) -> Result<String> {
                 weir_bench::storage::Engine::Ring => "io_uring",
                 weir_bench::storage::Engine::Caller => "psync",
             };
+            // Jobs that are processes leave the process group and its share of CPU time (setsid).
             let (rw, fields) = match tool.name {
                 "fio_randread" => ("randread", "r=8"),
                 _ => ("randwrite", "w=49"),
             };
             let (label, field) = fields.split_once('=').unwrap_or_default();
             format!(
-                "fio --name=weir {place} --rw={rw} --bs={} --iodepth={} --ioengine={engine} --direct=1 --time_based \
+                "fio --name=weir --thread {place} --rw={rw} --bs={} --iodepth={} --ioengine={engine} --direct=1 --time_based \
                  --runtime={seconds} --output-format=terse --terse-version=3 | cut -d ';' -f {field} | sed 's/^/{label}=/'",
                 setup.block_bytes, setup.depth
             )
@@ -179,7 +199,10 @@ fn ours(setup: &BenchSetup<'_>, tool: &Tool, cpu: u32) -> Result<f64> {
                 .node(StreamTarget::Mmem)
                 .context("there is no local memory")?;
             Box::new(MemoryStream::prepare(MemoryPlan {
-                kernel: Operation::Copy.kernel(setup.width_bytes)?,
+                kernel: Operation::Copy.kernel(match tool.program {
+                    "stress-ng" => Some(STREAM_WIDTH_BYTES),
+                    _ => setup.width_bytes,
+                })?,
                 cpus: vec![cpu],
                 node,
                 other_node: node,

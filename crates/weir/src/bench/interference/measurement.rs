@@ -1,193 +1,186 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The measurements of a pair: its streams are made once, and run alone and together as the plan says.
+//! One repetition of a pair: its streams are made, run alone and together as the plan says, and ended.
 
-use super::cells::{PairSamples, RepetitionSample};
-use super::names::{StreamOperation, StreamTarget};
-use super::plan::{PairPlan, PairTask, PlannedStream, TimePlan, WARM_SECONDS};
+use super::cells::RepetitionSample;
+use super::names::StreamTarget;
+use super::placement::steady;
+use super::plan::{PairPlan, PairTask, WARM_SECONDS};
 use super::program::{ProgramSpec, RunningProgram, figure};
-use super::site::BenchSite;
-use anyhow::{Context, Result};
-use regex::Regex;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use super::setup::BenchSetup;
+use anyhow::Result;
 use std::time::{Duration, Instant};
 use weir_bench::kernels::Operation;
-use weir_bench::storage::{Engine, IoTarget, StorageOperation, StoragePlan, StorageStream};
-use weir_bench::streams::{
-    MemoryPlan, MemoryStream, Part, Stream, StreamCount, measure, measure_while,
-};
-use weir_report::interference::document::{InterferenceStream, StreamFigures};
+use weir_bench::round_trip::round_trip_ns;
+use weir_bench::streams::{MemoryStream, Part, Stream, StreamCount, measure, measure_while};
+use weir_report::interference::document::StreamFigures;
 
 /// What a background program has to begin its work.
 const PROGRAM_WARM: Duration = Duration::from_secs(1);
-/// Repetitions that a pair has even if there is no time left.
-const REPEATS_MIN: u32 = 2;
-const NO_PROBE: &str = "no CPU is left for the thread that measures latency";
-
-/// What all pairs have in common.
-pub struct BenchSetup<'a> {
-    /// The place.
-    pub site: &'a BenchSite,
-    /// Bytes of one access, where that is said.
-    pub width_bytes: Option<u32>,
-    /// What plays the SSD.
-    pub disk: Option<Arc<IoTarget>>,
-    /// Bytes of one I/O.
-    pub block_bytes: u64,
-    /// I/Os in flight for each thread.
-    pub depth: u32,
-    /// How they reach the kernel.
-    pub engine: Engine,
-    /// The node of the I/O buffers.
-    pub io_node: u32,
-    /// Where the figure of a program stands.
-    pub figure: Option<Regex>,
-    /// Cgroups of the programs, by side.
-    pub cgroups: [Option<PathBuf>; 2],
-    /// How long.
-    pub time: TimePlan,
-    /// Of orders and places.
-    pub seed: u64,
-    /// Whether a signal came.
-    pub is_stopped: &'a dyn Fn() -> bool,
-}
+/// A measurement in which our threads had their CPUs for less than this part of the time is made again.
+pub const RUN_RATIO_MIN: f64 = 0.97;
+/// So often at most.
+const TRIES_MAX: usize = 3;
+/// CPUs to which round trips are measured, from the first.
+const ROUND_TRIPS_MAX: usize = 8;
 
 /// One side.
-enum SideRig {
+pub enum SideRig {
+    /// Threads of ours.
     Ours(Box<dyn Stream>),
+    /// A command that is judged.
     Victim(ProgramSpec),
+    /// A command that is not.
     Background(ProgramSpec),
 }
 
-/// How a pair ended.
-pub struct PairEnd {
+/// A whole repetition.
+pub struct Repetition {
     /// What was measured.
-    pub samples: PairSamples,
-    /// What is to be said of it.
-    pub caveats: Vec<String>,
-    /// A signal came.
-    pub was_stopped: bool,
+    pub figures: RepetitionSample,
+    /// How far the CPUs were from each other, in a virtual machine.
+    pub round_trip_ns: Option<f64>,
+}
+
+/// How a repetition ended.
+pub struct RepetitionEnd {
+    /// Nothing if the host moved the CPUs meanwhile.
+    pub repetition: Option<Repetition>,
+    /// The part of the time that our threads had their CPUs, of each measurement.
+    pub run_ratios: Vec<f64>,
+    /// Streams with memory that is not where it was put.
+    pub moved: Vec<String>,
+}
+
+/// A ring on a node, on the CPU that measures latency. It is kept: making one takes longer than a repetition.
+pub struct ProbeRing {
+    node: u32,
+    stream: MemoryStream,
 }
 
 /// The streams of a pair.
 pub struct PairRig<'a> {
     setup: &'a BenchSetup<'a>,
-    plan: PairPlan,
+    plan: &'a PairPlan,
     sides: [SideRig; 2],
-    /// Rings on the nodes of the sides, on the CPU that measures latency.
-    probes: Vec<(u32, MemoryStream)>,
+    probes: &'a mut Vec<ProbeRing>,
+}
+
+/// One measurement.
+struct Measured {
+    figures: [StreamFigures; 2],
+    /// The least of the streams.
+    run_ratio: Option<f64>,
 }
 
 impl<'a> PairRig<'a> {
-    /// Makes them.
+    /// Makes them. Rings that are missing are added.
     ///
     /// # Errors
     /// The CPU cannot do it, or there is no memory or no storage for it.
-    pub fn prepare(setup: &'a BenchSetup<'a>, plan: &PairPlan) -> Result<PairRig<'a>> {
+    pub fn prepare(
+        setup: &'a BenchSetup<'a>,
+        plan: &'a PairPlan,
+        probes: &'a mut Vec<ProbeRing>,
+    ) -> Result<PairRig<'a>> {
         let sides = [setup.side(plan, 0)?, setup.side(plan, 1)?];
-        let mut rig = PairRig {
+        let rig = PairRig {
             setup,
             sides,
-            probes: Vec::new(),
-            plan: plan.clone(),
+            probes,
+            plan,
         };
-        for node in [rig.probed_node(0), rig.probed_node(1)]
+        let Some(cpu) = setup.site.cpus.probe else {
+            return Ok(rig);
+        };
+        for node in [setup.probed_node(plan, 0), setup.probed_node(plan, 1)]
             .into_iter()
             .flatten()
         {
-            let Some(cpu) = setup.site.cpus.probe else {
-                break;
-            };
-            if !rig.probes.iter().any(|(known, _)| *known == node) {
-                let ring = setup.memory(Operation::LdChase, &[cpu], node, setup.site.ring_bytes)?;
-                rig.probes.push((node, ring));
+            if !rig.probes.iter().any(|known| known.node == node) {
+                let stream =
+                    setup.memory(Operation::LdChase, &[cpu], node, setup.site.ring_bytes)?;
+                rig.probes.push(ProbeRing { node, stream });
             }
         }
         Ok(rig)
     }
 
-    /// The node on which latency is measured for a side: it has a stream of memory, that is no chase itself.
-    fn probed_node(&self, side: usize) -> Option<u32> {
-        let PlannedStream::Ours { name, .. } = &self.plan.sides[side] else {
-            return None;
-        };
-        let is_chase = name.operation == StreamOperation::Memory(Operation::LdChase);
-        self.setup.site.node(name.target).filter(|_| !is_chase)
-    }
-
-    /// All measurements, until enough is known. `after` is called after each repetition.
+    /// All measurements of a repetition, in its order. Nothing if it was stopped.
     ///
     /// # Errors
     /// A stream failed.
-    pub fn run(
-        mut self,
-        place: usize,
-        end: Option<Instant>,
-        after: &mut dyn FnMut(&PairSamples),
-    ) -> Result<PairEnd> {
-        let mut samples = PairSamples {
-            streams: [
-                self.setup.described(&self.plan, 0)?,
-                self.setup.described(&self.plan, 1)?,
-            ],
-            plan: self.plan.clone(),
-            repetitions: Vec::new(),
-            missing: [self.missing(0), self.missing(1)],
-        };
-        let mut was_stopped = false;
-        for repetition in 0..self.setup.time.repeats {
-            let is_late = repetition >= REPEATS_MIN && end.is_some_and(|end| Instant::now() >= end);
-            if is_late || samples.is_enough() {
-                break;
-            }
-            match self.repetition(place, repetition)? {
-                Some(sample) => samples.repetitions.push(sample),
-                None => {
-                    was_stopped = true;
-                    break;
-                }
-            }
-            after(&samples);
+    pub fn repetition(mut self, place: usize, repetition: u32) -> Result<Option<RepetitionEnd>> {
+        let mut figures = RepetitionSample::new();
+        let (mut run_ratios, mut trips) = (Vec::new(), vec![self.round_trip()?]);
+        for task in self.plan.order(self.setup.seed, place, repetition) {
+            let Some(found) = self.undisturbed(task, repetition)? else {
+                return Ok(None);
+            };
+            figures.insert(task, found.figures);
+            run_ratios.extend(found.run_ratio);
+            trips.push(self.round_trip()?);
         }
-        let caveats = self.moved();
-        Ok(PairEnd {
-            samples,
-            caveats,
-            was_stopped,
-        })
+        let trips: Option<Vec<f64>> = trips.into_iter().collect();
+        let round_trip_ns = trips.as_deref().and_then(steady);
+        let is_steady = round_trip_ns.is_some() || !self.setup.is_virtual;
+        let repetition = is_steady.then_some(Repetition {
+            figures,
+            round_trip_ns,
+        });
+        Ok(Some(RepetitionEnd {
+            repetition,
+            run_ratios,
+            moved: self.moved(),
+        }))
     }
 
-    /// Nothing if it was stopped.
-    fn repetition(&mut self, place: usize, repetition: u32) -> Result<Option<RepetitionSample>> {
-        let mut sample = RepetitionSample::new();
-        for task in self.plan.order(self.setup.seed, place, repetition) {
-            match self.measure(task, repetition)? {
-                Some(figures) => drop(sample.insert(task, figures)),
-                None => return Ok(None),
+    /// Mean time of a line from the first CPU to the others and back, in a virtual machine. Nothing if one of them
+    /// is taken up by something else.
+    fn round_trip(&self) -> Result<Option<f64>> {
+        let cpus = self.setup.site.all_cpus();
+        let (Some((first, others)), true) = (cpus.split_first(), self.setup.is_virtual) else {
+            return Ok(None);
+        };
+        let others = others.iter().take(ROUND_TRIPS_MAX);
+        let trips = others.map(|other| round_trip_ns(*first, *other));
+        let trips: Option<Vec<f64>> = trips.collect::<Result<_, _>>()?;
+        Ok(trips.map(|all| {
+            let logs: f64 = all.iter().map(|ns| ns.ln()).sum();
+            (logs / all.len().max(1) as f64).exp()
+        }))
+    }
+
+    /// A measurement, made again where others took our CPUs.
+    fn undisturbed(&mut self, task: PairTask, repetition: u32) -> Result<Option<Measured>> {
+        let has_program = self
+            .sides
+            .iter()
+            .any(|side| !matches!(side, SideRig::Ours(_)));
+        let mut tries = if has_program { TRIES_MAX } else { 1 };
+        loop {
+            let found = self.measure(task, repetition)?;
+            let ratio = found.as_ref().and_then(|found| found.run_ratio);
+            if tries >= TRIES_MAX || ratio.is_none_or(|ratio| ratio >= RUN_RATIO_MIN) {
+                return Ok(found);
             }
+            tries += 1;
         }
-        Ok(Some(sample))
     }
 
     /// One measurement: figures of the sides that ran. Nothing if it was stopped.
-    fn measure(&mut self, task: PairTask, repetition: u32) -> Result<Option<[StreamFigures; 2]>> {
+    fn measure(&mut self, task: PairTask, repetition: u32) -> Result<Option<Measured>> {
         let cpus = match task {
             PairTask::Alone(0) => [self.plan.full[0], 0],
             PairTask::Alone(_) => [0, self.plan.full[1]],
             PairTask::Together(cpus) => cpus,
         };
-        let probed = self.probed_side(task, repetition);
-        let probed_node = probed.and_then(|side| self.probed_node(side));
-        let nodes = [self.probed_node(0), self.probed_node(1)];
+        let nodes = [0, 1].map(|side| self.setup.probed_node(self.plan, side));
+        let probed = self.probed_side(task, repetition, nodes);
+        let probed_node = probed.and_then(|side| nodes[side]);
         let background = self.start_background(cpus)?;
         let (mut parts, mut owners, mut victim) = (Vec::new(), Vec::new(), None);
-        for (side, rig) in self
-            .sides
-            .iter_mut()
-            .enumerate()
-            .filter(|(side, _)| cpus[*side] > 0)
-        {
+        let sides = self.sides.iter_mut().enumerate();
+        for (side, rig) in sides.filter(|(side, _)| cpus[*side] > 0) {
             match rig {
                 SideRig::Ours(stream) => {
                     let cpus = usize::try_from(cpus[side])?;
@@ -204,9 +197,12 @@ impl<'a> PairRig<'a> {
         let probe = self
             .probes
             .iter_mut()
-            .find(|(node, _)| Some(*node) == probed_node);
+            .find(|ring| Some(ring.node) == probed_node);
         let has_probe = probe.is_some();
-        parts.extend(probe.map(|(_, stream)| Part { stream, cpus: 1 }));
+        parts.extend(probe.map(|ring| Part {
+            stream: &mut ring.stream,
+            cpus: 1,
+        }));
         let Some((output, counts)) =
             run_parts(self.setup, &mut parts, victim.as_ref().map(|(_, s)| s))?
         else {
@@ -235,21 +231,32 @@ impl<'a> PairRig<'a> {
             // What was measured on the node of another is not its latency.
             figures[side].latency_ns = latency_ns.filter(|_| nodes[side] == probed_node);
         }
-        Ok(Some(figures))
+        let run_ratio = counts
+            .iter()
+            .filter_map(|count| count.run_ratio)
+            .reduce(f64::min);
+        Ok(Some(Measured { figures, run_ratio }))
     }
 
     /// The side whose node is probed: of two in turn, where their nodes differ.
-    fn probed_side(&self, task: PairTask, repetition: u32) -> Option<usize> {
-        let sides: Vec<usize> = match task {
-            PairTask::Alone(side) => vec![side],
-            PairTask::Together(_) => vec![0, 1],
+    fn probed_side(
+        &self,
+        task: PairTask,
+        repetition: u32,
+        nodes: [Option<u32>; 2],
+    ) -> Option<usize> {
+        let sides: &[usize] = match task {
+            PairTask::Alone(0) => &[0],
+            PairTask::Alone(_) => &[1],
+            PairTask::Together(_) => &[0, 1],
         };
         let with: Vec<usize> = sides
-            .into_iter()
-            .filter(|side| self.probed_node(*side).is_some())
-            .collect();
-        with.get(usize::try_from(repetition).unwrap_or(0) % with.len().max(1))
+            .iter()
             .copied()
+            .filter(|side| nodes[*side].is_some())
+            .collect();
+        let turn = usize::try_from(repetition).unwrap_or(0) % with.len().max(1);
+        with.get(turn).copied()
     }
 
     fn is_storage(&self, side: usize) -> bool {
@@ -272,15 +279,6 @@ impl<'a> PairRig<'a> {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(Some(program))
-    }
-
-    /// Why figures of a side are not known.
-    fn missing(&self, side: usize) -> BTreeMap<String, String> {
-        let mut missing = BTreeMap::new();
-        if self.probed_node(side).is_some() && self.setup.site.cpus.probe.is_none() {
-            missing.insert("latency_ns".to_owned(), NO_PROBE.to_owned());
-        }
-        missing
     }
 
     /// Streams with memory that is not where it was put.
@@ -333,115 +331,5 @@ fn of_count(count: &StreamCount, is_storage: bool) -> StreamFigures {
             .filter(|_| count.count > 0)
             .map(|ns| ns as f64 / count.count as f64),
         latency_p99_ns: count.latency_p99_ns,
-    }
-}
-
-impl BenchSetup<'_> {
-    fn memory(
-        &self,
-        operation: Operation,
-        cpus: &[u32],
-        node: u32,
-        bytes: u64,
-    ) -> Result<MemoryStream> {
-        Ok(MemoryStream::prepare(MemoryPlan {
-            kernel: operation.kernel(self.width_bytes)?,
-            cpus: cpus.to_vec(),
-            node,
-            other_node: self.site.mmem,
-            thread_bytes: usize::try_from(bytes)?,
-            seed: self.seed,
-        })?)
-    }
-
-    fn side(&self, plan: &PairPlan, side: usize) -> Result<SideRig> {
-        let threads = usize::try_from(plan.full[side])?;
-        let cpus = self.site.cpus.sides[side]
-            .iter()
-            .copied()
-            .take(threads)
-            .collect::<Vec<u32>>();
-        let program = |command: &String| ProgramSpec {
-            command: command.clone(),
-            cpus: cpus.clone(),
-            node: self.site.mmem,
-            cgroup: self.cgroups[side].clone(),
-        };
-        let (name, direct) = match &plan.sides[side] {
-            PlannedStream::VictimProgram(command) => return Ok(SideRig::Victim(program(command))),
-            PlannedStream::BackgroundProgram(command) => {
-                return Ok(SideRig::Background(program(command)));
-            }
-            PlannedStream::Ours { name, direct } => (name, *direct),
-        };
-        Ok(SideRig::Ours(match name.operation {
-            StreamOperation::Memory(operation) => {
-                let node = self
-                    .site
-                    .node(name.target)
-                    .context("there is no node for it")?;
-                Box::new(self.memory(operation, &cpus, node, self.site.thread_bytes)?)
-            }
-            StreamOperation::Storage(operation) => Box::new(self.storage(operation, cpus, direct)?),
-        }))
-    }
-
-    /// A stream of storage.
-    ///
-    /// # Errors
-    /// There is no disk, or it refuses.
-    pub fn storage(
-        &self,
-        operation: StorageOperation,
-        cpus: Vec<u32>,
-        direct: bool,
-    ) -> Result<StorageStream> {
-        let disk = self.disk.as_ref().context("there is no SSD for it")?;
-        Ok(StorageStream::prepare(
-            disk,
-            StoragePlan {
-                operation,
-                block_bytes: self.block_bytes,
-                depth: self.depth,
-                direct,
-                engine: self.engine,
-                cpus,
-                node: self.io_node,
-                seed: self.seed,
-            },
-        )?)
-    }
-
-    /// A side as documents describe it.
-    fn described(&self, plan: &PairPlan, side: usize) -> Result<InterferenceStream> {
-        let threads = plan.full[side];
-        let none = |target: &str, op: String| InterferenceStream {
-            target: target.into(),
-            op,
-            threads,
-            width_bytes: None,
-            block_bytes: None,
-            depth: None,
-            direct: None,
-        };
-        let (name, direct) = match &plan.sides[side] {
-            PlannedStream::VictimProgram(command) | PlannedStream::BackgroundProgram(command) => {
-                return Ok(none("program", command.clone()));
-            }
-            PlannedStream::Ours { name, direct } => (name, *direct),
-        };
-        let described = none(name.target.name(), name.operation.name().to_owned());
-        Ok(match name.operation {
-            StreamOperation::Memory(operation) => InterferenceStream {
-                width_bytes: Some(operation.kernel(self.width_bytes)?.width_bytes),
-                ..described
-            },
-            StreamOperation::Storage(_) => InterferenceStream {
-                block_bytes: Some(self.block_bytes),
-                depth: Some(self.depth),
-                direct: Some(direct),
-                ..described
-            },
-        })
     }
 }

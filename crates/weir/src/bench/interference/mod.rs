@@ -6,7 +6,8 @@
 //! site, disk, program (where, what) ──────────┘                          conditions (facts, caveats) ──┘
 //! ```
 //!
-//! `plan` and `cells` are pure. A signal at any time leaves what was measured in whole repetitions.
+//! `plan`, `placement` and `cells` are pure; `rounds` says what is measured next. A signal at any time leaves what was
+//! measured in whole repetitions.
 
 mod cells;
 mod conditions;
@@ -14,26 +15,32 @@ mod cross_check;
 mod disk;
 mod measurement;
 pub mod names;
+mod placement;
 mod plan;
 mod program;
+mod program_groups;
 mod progress;
 mod result;
+mod rounds;
+mod setup;
 mod site;
+mod width;
 
 use super::calibrate::{check_no_limits, watch};
 use super::cli::BenchInterferenceArgs;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
-use cells::PairSamples;
-use conditions::{HostFacts, HostMoment, OTHERS_MAX_CPUS, SeenFrequency};
+use conditions::{HostFacts, HostMoment, OTHERS_MAX_CPUS};
 use disk::DiskChoice;
-use measurement::{BenchSetup, PairRig};
+use measurement::PairRig;
 use names::{StreamOperation, StreamTarget};
 use plan::{PairPlan, PlannedStream, TimePlan};
-use program::ProgramGroups;
+use program_groups::ProgramGroups;
 use progress::{BenchProgress, time};
 use regex::Regex;
+use rounds::Rounds;
+use setup::BenchSetup;
 use site::BenchSite;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +49,6 @@ use std::time::{Duration, Instant, SystemTime};
 use weir_bench::storage::Engine;
 use weir_linux::Roots;
 use weir_report::interference::document::InterferenceDocument;
-use weir_report::results::Caveat;
 
 /// How long others are watched before the first measurement.
 const WATCH: Duration = Duration::from_secs(1);
@@ -69,10 +75,14 @@ pub fn interference(args: &BenchInterferenceArgs, roots: &Roots) -> Result<Exit>
     let mut missing = BTreeMap::new();
     let disk = disk::choose(args, roots)?;
     let pairs = pairs(args, &site, &disk, &mut missing)?;
+    let kept_widths = width::kept(args.width, &pairs)?;
     let host = guard(args, roots, &site, &is_stopped)?;
-    let time = TimePlan::of(&pairs, args.quick, args.seconds, args.repeats);
-    let progress = BenchProgress::new(pairs.len());
+    let time = TimePlan::of(&pairs, args.quick, args.seconds, args.repeats, 0.0);
+    let progress = BenchProgress::new();
     announce(&progress, &site, &pairs, &time);
+    if let Some(kept) = kept_widths {
+        progress.say(&kept);
+    }
     // If memory runs out all the same, the kernel kills this process first.
     if weir_bench::memory::prefer_oom_kill().is_err() {
         progress.say("oom_score_adj cannot be set: should memory run out, the kernel may choose another process");
@@ -113,7 +123,7 @@ fn measured(
 ) -> Result<Exit> {
     let (site, disk, host, time) = (&begin.site, begin.disk, begin.host, begin.time);
     let mut groups = ProgramGroups::make(args, roots, progress);
-    let setup = BenchSetup {
+    let mut setup = BenchSetup {
         site,
         width_bytes: args.width,
         disk: disk.clone(),
@@ -124,54 +134,65 @@ fn measured(
         figure: begin.figure,
         cgroups: groups.paths(),
         time,
+        is_virtual: host.is_virtual,
         seed: args.seed,
         is_stopped,
     };
-    let mut run = Run {
-        setup: &setup,
-        roots,
-        progress,
-        frequency: SeenFrequency::default(),
-        caveats: Vec::new(),
-        missing: begin.missing,
-        samples: Vec::new(),
-    };
+    setup.time = with_preparation(args, &setup, &begin.pairs);
     let (before, clock) = (HostMoment::read(roots), Instant::now());
-    let was_stopped = run.all(&begin.pairs)?;
+    let end = Rounds::new(&setup, roots, progress, &begin.pairs)?.run()?;
     let mut caveats = host.caveats.clone();
     caveats.extend(HostMoment::read(roots).caveats(&before, clock.elapsed().as_secs_f64()));
-    caveats.append(&mut run.caveats);
+    caveats.extend(end.caveats);
     let mut facts = host.facts.clone();
-    facts.insert("frequency_seen".into(), run.frequency.fact());
+    facts.insert("frequency_seen".into(), end.frequency.fact());
     facts.insert("io_engine".into(), setup.engine.name().into());
+    end.placements.facts(&mut facts);
     groups.facts(&mut facts);
-    let checks = match args.cross_check && !was_stopped {
+    if end.was_stopped && end.samples.is_empty() {
+        bail!("stopped before one repetition was whole: nothing is kept");
+    }
+    let checks = match args.cross_check && !end.was_stopped {
         true => cross_check::run(&setup, progress),
         false => Vec::new(),
     };
+    let mut missing = begin.missing;
+    missing.extend(end.missing);
     let document = result::document(&result::Parts {
         args,
         roots,
         site,
         disk: disk.as_deref(),
         begun: begin.begun,
-        time,
+        time: setup.time,
         cpu_model: &host.cpu_model,
         facts,
         caveats,
-        missing: run.missing,
-        samples: &run.samples,
+        missing,
+        samples: &end.samples,
         checks: &checks,
     });
-    if was_stopped && run.samples.is_empty() {
-        bail!("stopped before one repetition was whole: nothing is kept");
-    }
     shown(args, &document, &checks)?;
-    Ok(if was_stopped {
+    Ok(if end.was_stopped {
         Exit::Trouble
     } else {
         Exit::Done
     })
+}
+
+/// The time plan, with what making streams takes here: those of the first pair are made and ended.
+fn with_preparation(
+    args: &BenchInterferenceArgs,
+    setup: &BenchSetup<'_>,
+    pairs: &[PairPlan],
+) -> TimePlan {
+    let begun = Instant::now();
+    for pair in pairs.iter().take(1) {
+        // What fails here fails again in the first round, where it is said.
+        let _ = PairRig::prepare(setup, pair, &mut Vec::new());
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    TimePlan::of(pairs, args.quick, args.seconds, args.repeats, seconds)
 }
 
 fn shown(
@@ -330,7 +351,7 @@ fn announce(progress: &BenchProgress, site: &BenchSite, pairs: &[PairPlan], plan
         site.cpus.each(),
         site.thread_bytes >> 20,
         pairs.len(),
-        time(plan.left_seconds(pairs, 0, 0, 0.0))
+        time(plan.left_seconds(pairs.iter().map(|pair| (pair, 0)), 0.0))
     ));
 }
 
@@ -361,94 +382,4 @@ fn open_disk(
         args.ssd_size.0,
         is_stopped,
     )?)))
-}
-
-/// The run over all pairs.
-struct Run<'a> {
-    setup: &'a BenchSetup<'a>,
-    roots: &'a Roots,
-    progress: &'a BenchProgress,
-    frequency: SeenFrequency,
-    caveats: Vec<Caveat>,
-    missing: BTreeMap<String, String>,
-    samples: Vec<PairSamples>,
-}
-
-impl Run<'_> {
-    /// True if it was stopped.
-    fn all(&mut self, pairs: &[PairPlan]) -> Result<bool> {
-        let begun = Instant::now();
-        for (place, pair) in pairs.iter().enumerate() {
-            match self.pair(pairs, place, pair, begun) {
-                Ok(false) => {}
-                Ok(true) => return Ok(true),
-                // One pair that fails (a disk, a program) leaves the others as they are.
-                Err(why) if pairs.len() > 1 => {
-                    let why = harmless(&format!("{why:#}"));
-                    self.progress.say(&format!("{}: {why}", pair.label()));
-                    self.missing.insert(pair.label(), why);
-                }
-                Err(why) => return Err(why.context(pair.label())),
-            }
-            if (self.setup.is_stopped)() {
-                return Ok(true);
-            }
-        }
-        if self.samples.is_empty() {
-            let all: Vec<String> = self
-                .missing
-                .iter()
-                .map(|(name, why)| format!("{name}: {why}"))
-                .collect();
-            bail!("no pair could be measured: {}", all.join("; "));
-        }
-        Ok(false)
-    }
-
-    fn pair(
-        &mut self,
-        pairs: &[PairPlan],
-        place: usize,
-        pair: &PairPlan,
-        begun: Instant,
-    ) -> Result<bool> {
-        let setup = self.setup;
-        let end = setup.time.end_seconds(place, pairs.len());
-        let end = end.map(|seconds| begun + Duration::from_secs_f64(seconds));
-        let rig = PairRig::prepare(setup, pair)?;
-        let (progress, roots, label) = (self.progress, self.roots, pair.label());
-        let left = |done: usize| {
-            let done = u32::try_from(done).unwrap_or(u32::MAX);
-            setup
-                .time
-                .left_seconds(pairs, place, done, begun.elapsed().as_secs_f64())
-        };
-        let frequency = &mut self.frequency;
-        let cpus = setup.site.all_cpus();
-        let mut after = |samples: &PairSamples| {
-            frequency.look(roots, &cpus);
-            let done = samples.repetitions.len();
-            progress.repetition(place, &label, done, samples.half_width_ratio(), left(done));
-        };
-        let found = rig.run(place, end, &mut after)?;
-        let done = found.samples.repetitions.len();
-        let all = usize::try_from(setup.time.repeats)?;
-        progress.pair(
-            place,
-            &label,
-            done,
-            found.samples.half_width_ratio(),
-            left(all),
-        );
-        self.caveats.extend(
-            found
-                .caveats
-                .into_iter()
-                .map(|why| Caveat::new(label.clone(), why)),
-        );
-        if done > 0 {
-            self.samples.push(found.samples);
-        }
-        Ok(found.was_stopped)
-    }
 }

@@ -5,17 +5,20 @@
 //! random order. Both streams of a pair are victims: a measurement together serves both.
 
 use super::names::{PairName, StreamName, StreamOperation, StreamTarget};
-use weir_bench::random::SplitMix;
 use weir_bench::storage::StorageOperation;
+use weir_core::random::SplitMix;
 
 /// Of a measurement before the counts begin.
 pub const WARM_SECONDS: f64 = 0.05;
 /// What a measurement costs beside its span: threads begin and end.
 const OVERHEAD_SECONDS: f64 = 0.03;
+/// One measurement of `--quick` at most.
+const QUICK_SPAN_SECONDS: f64 = 0.35;
 /// What `--quick` takes at most, without what stands before the first measurement.
 pub const QUICK_SECONDS: f64 = 260.0;
-/// Repetitions that `--quick` makes room for.
-const QUICK_REPEATS: f64 = 9.0;
+/// Repetitions that `--quick` makes room for: many short ones rather than few long ones, as the host of a virtual
+/// machine may spoil a part of them.
+const QUICK_REPEATS: f64 = 16.0;
 
 /// A stream of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,17 +133,20 @@ impl PairPlan {
 
     /// The same in the random order of a repetition.
     pub fn order(&self, seed: u64, pair: usize, repetition: u32) -> Vec<PairTask> {
-        let mut tasks = self.tasks();
-        let mut random = SplitMix::new(
-            seed ^ (pair as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
-                ^ (u64::from(repetition) << 40),
-        );
-        for last in (1..tasks.len()).rev() {
-            let place = random.below(last as u64 + 1);
-            tasks.swap(last, usize::try_from(place).unwrap_or(0));
-        }
-        tasks
+        let stream =
+            (pair as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ (u64::from(repetition) << 40);
+        shuffled(self.tasks(), seed, stream)
     }
+}
+
+/// In an order that seed and stream decide.
+pub fn shuffled<T>(mut all: Vec<T>, seed: u64, stream: u64) -> Vec<T> {
+    let mut random = SplitMix::new(seed ^ stream);
+    for last in (1..all.len()).rev() {
+        let place = random.below(last as u64 + 1);
+        all.swap(last, usize::try_from(place).unwrap_or(0));
+    }
+    all
 }
 
 /// CPUs of the streams.
@@ -335,6 +341,8 @@ pub fn writes_storage(stream: &PlannedStream) -> bool {
 pub struct TimePlan {
     /// One measurement.
     pub seconds: f64,
+    /// Making the streams of a repetition.
+    pub prepare_seconds: f64,
     /// Repetitions at most.
     pub repeats: u32,
     /// All of it at most, where that is limited.
@@ -343,17 +351,25 @@ pub struct TimePlan {
 
 impl TimePlan {
     /// For these pairs.
-    pub fn of(pairs: &[PairPlan], quick: bool, seconds: Option<f64>, repeats: u32) -> TimePlan {
+    pub fn of(
+        pairs: &[PairPlan],
+        quick: bool,
+        seconds: Option<f64>,
+        repeats: u32,
+        prepare_seconds: f64,
+    ) -> TimePlan {
         let tasks: usize = pairs.iter().map(|pair| pair.tasks().len()).sum();
         let seconds = seconds.unwrap_or_else(|| match quick {
             true => {
-                let each = QUICK_SECONDS / (tasks.max(1) as f64 * QUICK_REPEATS);
-                (each - WARM_SECONDS - OVERHEAD_SECONDS).clamp(0.05, 0.5)
+                let round = QUICK_SECONDS / QUICK_REPEATS - pairs.len() as f64 * prepare_seconds;
+                let each = round / tasks.max(1) as f64;
+                (each - WARM_SECONDS - OVERHEAD_SECONDS).clamp(0.05, QUICK_SPAN_SECONDS)
             }
             false => 1.0,
         });
         TimePlan {
             seconds,
+            prepare_seconds,
             repeats,
             total_seconds: quick.then_some(QUICK_SECONDS),
         }
@@ -361,32 +377,21 @@ impl TimePlan {
 
     /// What a repetition of a pair takes.
     pub fn repetition_seconds(&self, pair: &PairPlan) -> f64 {
-        pair.tasks().len() as f64 * (self.seconds + WARM_SECONDS + OVERHEAD_SECONDS)
+        self.prepare_seconds
+            + pair.tasks().len() as f64 * (self.seconds + WARM_SECONDS + OVERHEAD_SECONDS)
     }
 
-    /// When pair number `place` of `count` is to be done, from the beginning. What earlier ones did not need
-    /// is left for those behind them.
-    pub fn end_seconds(&self, place: usize, count: usize) -> Option<f64> {
-        let part = (place + 1) as f64 / count.max(1) as f64;
-        self.total_seconds.map(|total| total * part)
-    }
-
-    /// What is left at most, from this pair and repetition on.
-    pub fn left_seconds(
+    /// What is left at most, of pairs with so many repetitions done.
+    pub fn left_seconds<'a>(
         &self,
-        pairs: &[PairPlan],
-        place: usize,
-        repetition: u32,
+        done: impl Iterator<Item = (&'a PairPlan, usize)>,
         elapsed: f64,
     ) -> f64 {
-        let here = pairs.get(place).map_or(0.0, |pair| {
-            self.repetition_seconds(pair) * f64::from(self.repeats.saturating_sub(repetition))
+        let left = done.map(|(pair, done)| {
+            let done = u32::try_from(done).unwrap_or(u32::MAX);
+            self.repetition_seconds(pair) * f64::from(self.repeats.saturating_sub(done))
         });
-        let behind = pairs.iter().skip(place + 1);
-        let behind: f64 = behind
-            .map(|pair| self.repetition_seconds(pair) * f64::from(self.repeats))
-            .sum();
-        let all = here + behind;
+        let all: f64 = left.sum();
         self.total_seconds
             .map_or(all, |total| all.min((total - elapsed).max(0.0)))
     }

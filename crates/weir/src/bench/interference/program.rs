@@ -2,13 +2,13 @@
 //! Commands of the user as streams: bound and pinned as weir's own threads, in a cgroup of their own where
 //! one can be made, and ended with all that they started.
 
-use super::super::cli::BenchInterferenceArgs;
-use super::progress::BenchProgress;
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use std::collections::{BTreeMap, VecDeque};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
+use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_linux::Roots;
 
 /// Of the output, its end is kept.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A victim that runs longer is ended.
 const RUN_MAX: Duration = Duration::from_secs(600);
 /// What a program has to end by itself.
-const END_GRACE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const END_GRACE: Duration = Duration::from_secs(2);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// The shell goes to its cgroup, where there is one, before it becomes the command: no part of it runs elsewhere.
 /// weir holds the other end of its input. Once that is closed, also by a SIGKILL of weir, what reads it ends the
 /// process group. The reader has no parent in the group: the command has no child that it did not start.
@@ -195,12 +194,24 @@ impl RunningProgram {
         !matches!(waitid(WaitId::Pid(group), how), Ok(None))
     }
 
+    /// Processes in its cgroup, zombies not among them.
+    fn in_cgroup(&self) -> Vec<Pid> {
+        let of = |dir: &PathBuf| std::fs::read_to_string(dir.join("cgroup.procs")).ok();
+        let text = self.cgroup.as_ref().and_then(of).unwrap_or_default();
+        let pids = text.lines().filter_map(|line| line.parse().ok());
+        pids.filter_map(Pid::from_raw).collect()
+    }
+
     /// Ends it and all that it started.
     fn end(&mut self) -> Option<ExitStatus> {
         let group = self.group?;
         let _ = kill_process_group(group, Signal::TERM);
+        // Those that left the process group, as jobs of fio do: they too may have files to remove.
+        for pid in self.in_cgroup() {
+            let _ = kill_process(pid, Signal::TERM);
+        }
         let begun = Instant::now();
-        while begun.elapsed() < END_GRACE && !self.has_ended() {
+        while begun.elapsed() < END_GRACE && !(self.has_ended() && self.in_cgroup().is_empty()) {
             std::thread::sleep(LOOK);
         }
         let _ = kill_process_group(group, Signal::KILL);
@@ -264,115 +275,11 @@ pub fn figure(output: &str, expression: &Regex) -> Result<f64> {
         })
 }
 
-/// A cgroup of its own for a program, removed with this value.
-pub struct OwnCgroup(PathBuf);
-
-impl OwnCgroup {
-    /// Below weir's own cgroup.
-    ///
-    /// # Errors
-    /// There is no cgroup v2, or it may not be changed.
-    pub fn make(roots: &Roots, name: &str) -> Result<OwnCgroup, String> {
-        let dir = own_directory(roots)?.join(format!("weir-bench-{}-{name}", std::process::id()));
-        match std::fs::create_dir(&dir) {
-            Ok(()) => Ok(OwnCgroup(dir)),
-            Err(why) => Err(format!("{}: {why}", dir.display())),
-        }
-    }
-
-    /// Its directory.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for OwnCgroup {
-    fn drop(&mut self) {
-        let begun = Instant::now();
-        // The kernel lets processes go a moment after they ended.
-        while std::fs::remove_dir(&self.0).is_err() && begun.elapsed() < END_GRACE {
-            std::thread::sleep(LOOK);
-        }
-    }
-}
-
-/// Cgroups of the programs, by side.
-pub struct ProgramGroups {
-    made: [Option<OwnCgroup>; 2],
-    why: Option<String>,
-}
-
-impl ProgramGroups {
-    /// Makes those that are needed. Where none can be made, progress says so.
-    pub fn make(
-        args: &BenchInterferenceArgs,
-        roots: &Roots,
-        progress: &BenchProgress,
-    ) -> ProgramGroups {
-        let mut groups = ProgramGroups {
-            made: [None, None],
-            why: None,
-        };
-        let programs = [
-            ("victim", &args.victim_run),
-            ("background", &args.background_run),
-        ];
-        for (side, (name, _)) in programs
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, command))| command.is_some())
-        {
-            match OwnCgroup::make(roots, name) {
-                Ok(group) => groups.made[side] = Some(group),
-                Err(why) => {
-                    progress.say(&format!("the {name} runs in weir's own cgroup: {why}"));
-                    groups.why = Some(why);
-                }
-            }
-        }
-        groups
-    }
-
-    /// Their directories.
-    pub fn paths(&self) -> [Option<PathBuf>; 2] {
-        [0, 1].map(|side| {
-            self.made[side]
-                .as_ref()
-                .map(|group| group.path().to_owned())
-        })
-    }
-
-    /// Says whether programs have cgroups of their own.
-    pub fn facts(&mut self, facts: &mut BTreeMap<String, String>) {
-        if let Some(why) = &self.why {
-            facts.insert("program_cgroup".into(), format!("weir's own: {why}"));
-        } else if self.made.iter().any(Option::is_some) {
-            facts.insert("program_cgroup".into(), "of its own".into());
-        }
-    }
-}
-
-/// The directory of this process's cgroup of version 2.
-fn own_directory(roots: &Roots) -> Result<PathBuf, String> {
-    let read = |name: &str| {
-        let path = roots.proc.join("self").join(name);
-        std::fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))
-    };
-    let mounts = read("mountinfo")?;
-    let mount = mounts.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        (after.split(' ').next() == Some("cgroup2")).then(|| before.split(' ').nth(4))?
-    });
-    let mount = mount.ok_or("cgroup v2 is not mounted")?;
-    let cgroups = read("cgroup")?;
-    let own = cgroups.lines().find_map(|line| line.strip_prefix("0::"));
-    let own = own.ok_or("this process is in no cgroup of version 2")?;
-    Ok(Path::new(mount).join(own.trim_start_matches('/')))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::program_groups::OwnCgroup;
     use super::*;
+    use weir_linux::Roots;
 
     fn program(command: &str) -> ProgramSpec {
         ProgramSpec {
@@ -440,6 +347,35 @@ mod tests {
         while !gone(below) {
             std::thread::yield_now();
         }
+    }
+
+    /// Jobs of fio are sessions of their own, and have files to remove.
+    #[test]
+    fn what_left_the_process_group_is_asked_to_end() {
+        let cgroup = match OwnCgroup::make(&Roots::default(), "test") {
+            Ok(cgroup) => cgroup,
+            Err(why) => return eprintln!("SKIP cgroups of programs: {why}"),
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let (begun, ended) = (dir.path().join("begun"), dir.path().join("ended"));
+        let job = "trap \"echo > $1; exit\" TERM; echo > $0; while :; do sleep 0.01; done";
+        let command = format!(
+            "setsid sh -c '{job}' {} {} & wait",
+            begun.display(),
+            ended.display()
+        );
+        let spec = ProgramSpec {
+            cgroup: Some(cgroup.path().to_owned()),
+            ..program(&command)
+        };
+        let Ok(running) = spec.start() else {
+            return eprintln!("SKIP programs: none can be started");
+        };
+        while !begun.exists() {
+            std::thread::yield_now();
+        }
+        drop(running);
+        assert!(ended.exists(), "it was killed at once");
     }
 
     #[test]

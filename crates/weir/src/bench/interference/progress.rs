@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far it is, on stderr: a line for each pair; on a terminal one more that changes.
+//! How far it is, on stderr: a line for each round; on a terminal one more that changes.
 
 use crate::output::text::harmless;
 use std::io::{self, IsTerminal, Write};
@@ -7,17 +7,13 @@ use std::io::{self, IsTerminal, Write};
 /// Progress of a run.
 pub struct BenchProgress {
     is_terminal: bool,
-    pairs: usize,
-    width: usize,
 }
 
 impl BenchProgress {
-    /// Of so many pairs.
-    pub fn new(pairs: usize) -> BenchProgress {
+    /// On this process's stderr.
+    pub fn new() -> BenchProgress {
         BenchProgress {
             is_terminal: io::stderr().is_terminal(),
-            pairs,
-            width: pairs.to_string().len(),
         }
     }
 
@@ -29,55 +25,38 @@ impl BenchProgress {
     }
 
     /// The line that changes.
-    pub fn repetition(
-        &self,
-        place: usize,
-        label: &str,
-        done: usize,
-        half_width: Option<f64>,
-        left_seconds: f64,
-    ) {
+    pub fn repetition(&self, round: u32, label: &str, left_seconds: f64) {
         if !self.is_terminal {
             return;
         }
-        let line = format!(
-            "{} {done} repetitions{}, {} left",
-            self.head(place, label),
-            width(half_width),
-            time(left_seconds)
-        );
+        let left = time(left_seconds);
+        let line = format!("round {}, {label}: {left} left at most", round + 1);
         let _ = write!(io::stderr(), "\r\x1b[K{}", harmless(&line));
         let _ = io::stderr().flush();
     }
 
-    /// A pair is done.
-    pub fn pair(
+    /// A round is over: so many of the pairs are known well enough.
+    pub fn round(
         &self,
-        place: usize,
-        label: &str,
-        done: usize,
-        half_width: Option<f64>,
+        round: u32,
+        enough: usize,
+        pairs: usize,
+        widest: Option<f64>,
         left_seconds: f64,
     ) {
-        let left = match place + 1 == self.pairs {
-            true => String::new(),
-            false => format!(", {} left at most", time(left_seconds)),
-        };
         self.say(&format!(
-            "{} {done} repetitions{}{left}",
-            self.head(place, label),
-            width(half_width)
+            "round {}: {enough} of {pairs} pairs are within ± 2 %{}; {} left at most",
+            round + 1,
+            width(widest),
+            time(left_seconds)
         ));
-    }
-
-    fn head(&self, place: usize, label: &str) -> String {
-        let width = self.width;
-        format!("[{:>width$}/{}] {label}:", place + 1, self.pairs)
     }
 }
 
 fn width(half_width: Option<f64>) -> String {
-    half_width.map_or_else(String::new, |ratio| format!(", ± {:.1} %", ratio * 100.0))
+    half_width.map_or_else(String::new, |ratio| {
+        format!(", the widest ± {:.1} %", ratio * 100.0)
+    })
 }
 
 /// `2 min 05 s`.

@@ -101,6 +101,7 @@ fn of_points(
         class: vec![class],
         counters,
         sweep,
+        placements: Vec::new(),
         place: Some(place(greatest)),
         missing: missing(&greatest.together.figures, &counters),
     })

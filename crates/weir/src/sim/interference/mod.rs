@@ -10,6 +10,7 @@
 //! ```
 
 mod ask;
+mod bounds;
 pub mod cli;
 mod document;
 mod matrix;
@@ -18,6 +19,8 @@ mod pair;
 mod paper;
 mod sensitivity;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod trade;
 
 use crate::cli::exit::{Exit, print, print_json};

@@ -6,6 +6,7 @@ use super::paper::PaperRow;
 use super::sensitivity::Sensitivity;
 use super::tables::{bounds, met, percent, sensitivity_cell, shown};
 use super::trade::{Trade, TradeCurve, line};
+use weir_report::interference::class::InfluenceClass;
 use weir_report::interference::document::InterferenceDocument;
 use weir_report::{
     Axis, Cell, CellKind, Curve, Document, Fonts, Ink, Panel, Part, Picture, Plot, Section, Shape,
@@ -288,19 +289,18 @@ fn matrix_table(document: &InterferenceDocument) -> Part {
         format!("{} {} × {}", s.target, s.op, s.threads)
     };
     let row = |cell: &weir_report::interference::document::InterferenceCell| {
-        let lost = 1.0 - cell.ratio.unwrap_or(1.0);
-        let shade = match lost {
-            0.8.. => 4,
-            0.4.. => 3,
-            0.1.. => 2,
-            0.05.. => 1,
+        let class = cell.class.first();
+        let shade = match class {
+            Some(InfluenceClass::DeepSuppression) => 4,
+            Some(InfluenceClass::ModerateSuppression) => 2,
+            Some(InfluenceClass::MildSuppression) => 1,
             _ => 0,
         };
         vec![
             words(name(&cell.victim)),
             words(name(&cell.background)),
             Cell::new(percent(cell.ratio), CellKind::Shaded(shade)),
-            words(cell.class.first().map_or("–", |class| class.name())),
+            words(class.map_or("–", |class| class.name())),
             number(shown(cell.counters.admission_wait_ns)),
             Cell::new(cell.place.clone().unwrap_or_default(), CellKind::Long),
         ]

@@ -2,6 +2,7 @@
 //! The paper's figures beside the model's, with one set of parameters.
 
 use super::ask::{MixAnswer, PathModel};
+use super::bounds;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use weir_hw::host_path::{HostStream, Lever, StreamOp};
@@ -44,7 +45,7 @@ impl PaperRow {
         }
     }
 
-    fn within(mut self, low: f64, high: f64) -> Self {
+    fn within(mut self, [low, high]: [f64; 2]) -> Self {
         let ours = self.ours.unwrap_or(f64::NAN);
         (self.low, self.high) = (finite(low), finite(high));
         self.met = Some((low..=high).contains(&ours));
@@ -178,7 +179,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             alone / 1e9,
             "GB/s",
         )
-        .within(196.0, 216.0)
+        .within([196.0, 216.0])
         .because("an input: lines of a core follow from it, as a whole number"),
         PaperRow::new(
             "MMEM ld lost under 16 CXL ntst",
@@ -186,7 +187,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             (1.0 - base.kept()) * 1e2,
             "%",
         )
-        .within(88.2, 98.2)
+        .within(bounds::MMEM_LOST)
         .because("follows from n, W, C and r; the number of trackers does not matter"),
         PaperRow::new(
             "L2-miss latency under 16 CXL ntst",
@@ -194,7 +195,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             ssd.l2_ratio(),
             "×",
         )
-        .within(12.16, 18.24)
+        .within(bounds::L2_MISS)
         .because("of the SSD's copy, as in table IV; the number of trackers does not matter"),
         PaperRow::new(
             "L3-miss latency under 16 CXL ntst",
@@ -202,7 +203,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             ssd.l3_ratio(),
             "×",
         )
-        .within(0.0, 1.1)
+        .within([0.0, 1.1])
         .because("the wait is before admission, and the lookup comes after it"),
         PaperRow::new(
             "tracker residence, all misses",
@@ -210,7 +211,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             ssd.residence_ratio(),
             "×",
         )
-        .within(21.12, 31.68)
+        .within(bounds::RESIDENCE)
         .because("the one mixed cell: trackers.count is fitted on it"),
         PaperRow::new(
             "tracker inserts, all misses",
@@ -218,7 +219,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             ssd.inserts_ratio(),
             "×",
         )
-        .within(124.0, 186.0)
+        .within([124.0, 186.0])
         .because("every line of a copy misses here; 155 asks for an SSD that alone hardly misses"),
         PaperRow::new(
             "L3 access bandwidth of a core",
@@ -226,7 +227,7 @@ fn mechanism(model: &PathModel) -> Result<Vec<PaperRow>> {
             ssd.kept(),
             "×",
         )
-        .within(0.112, 0.168)
+        .within([0.112, 0.168])
         .because("it is as that of the I/O here, and alone the SSD is the limit"),
         writers(model)?,
     ])
@@ -271,21 +272,21 @@ fn levers(model: &PathModel) -> Result<Vec<PaperRow>> {
     let lost = (1.0 - background_kept(&quota, &base)) * base.together.streams[1].bytes_per_sec();
     Ok(vec![
         PaperRow::new("MMEM ld kept at a quota of 1/16", "92 % (V-A)", quota.kept() * 1e2, "%")
-            .within(88.0, 96.0)
+            .within(bounds::KEPT_BY_QUOTA)
             .because("a share of time: 1 − 1/16 of the loss"),
         PaperRow::new("L2-miss latency at a quota of 1/16", "nearly its original (V-A)", quota.l2_ratio(), "×")
-            .within(0.8, 1.2)
+            .within([0.8, 1.2])
             .because("the mean of all loads: few are done while the writers run"),
         PaperRow::new("CXL lost at a quota of 1/16", "about 10 GB/s (V-A)", lost / 1e9, "GB/s")
             .because("the paper's quota was rewritten each period, and each write refills it"),
         PaperRow::new("MMEM ld kept with MBA at half of CXL", "99, 95, 98 % (V-C)", mba.kept() * 1e2, "%")
-            .within(95.0, 100.1)
+            .within(bounds::KEPT_BY_MBA)
             .because(format!(
                 "CXL keeps {:.0} %: below its capacity the pool is not full",
                 background_kept(&mba, &base) * 1e2
             )),
         PaperRow::new("MMEM ld kept at the lowest clock", "30 to 52 % (V-B)", slow.kept() * 1e2, "%")
-            .within(20.0, 62.0)
+            .within(bounds::KEPT_AT_LOWEST_CLOCK)
             .because(format!(
                 "at {ghz} GHz 16 cores still store more than the device takes, so that the pool stays full; a core's own \
                  time for a line would have to be several times longer, or the clock lower than any the paper names"
@@ -311,7 +312,7 @@ fn storage(model: &PathModel) -> Result<Vec<PaperRow>> {
             (1.0 - sequential.kept()) * 1e2,
             "%",
         )
-        .within(70.9, 90.9)
+        .within(bounds::SEQUENTIAL_LOST)
         .because(why.clone()),
         PaperRow::new(
             "SSD random write lost",
@@ -319,7 +320,7 @@ fn storage(model: &PathModel) -> Result<Vec<PaperRow>> {
             (1.0 - random.kept()) * 1e2,
             "%",
         )
-        .within(44.5, 64.5)
+        .within(bounds::RANDOM_LOST)
         .because(format!(
             "{why}; alone the SSD is the limit and hides a part of it"
         )),
@@ -365,15 +366,15 @@ fn signs_of_mmem(model: &PathModel) -> Result<Vec<PaperRow>> {
     let of_ssd = most_lost(model, SSD_OPS, ("cxl", &[StreamOp::Ntst]))?;
     Ok(vec![
         PaperRow::new("MMEM ld lost under 16 CXL ld or st, the larger", "over 40 % (III-B1)", ld.max(st), "%")
-            .within(40.0, 100.0)
+            .within(bounds::UNDER_LD_OR_ST)
             .because(format!(
                 "ld {ld:.0} %, st {st:.0} %; the paper does not say which of both. Loads fill the pool only if lines of \
                  all cores are more than trackers"
             )),
         PaperRow::new("ntst worse for MMEM than ld and st by", "the worst (III-B1)", ntst - ld.max(st), "points")
-            .within(0.0, 100.0),
+            .within([0.0, 100.0]),
         PaperRow::new("ntst worse for MMEM than for an SSD by", "MMEM loses more (III-B1)", ntst - of_ssd, "points")
-            .within(0.0, 100.0)
+            .within([0.0, 100.0])
             .because(format!("random I/O of an SSD loses {of_ssd:.0} % at most")),
     ])
 }
@@ -393,7 +394,7 @@ fn signs_of_others(model: &PathModel) -> Result<Vec<PaperRow>> {
             milder,
             "points",
         )
-        .within(0.0, 100.0)
+        .within([0.0, 100.0])
         .because("its fewer lines a core are an assumption of the machine file"),
         PaperRow::new(
             "SSD lost under movdir64b from CXL",
@@ -401,28 +402,28 @@ fn signs_of_others(model: &PathModel) -> Result<Vec<PaperRow>> {
             from,
             "%",
         )
-        .within(-5.0, 5.0),
+        .within([-5.0, 5.0]),
         PaperRow::new(
             "SSD random I/O lost under CXL ld or st, the most",
             "mild (III-B1)",
             mild,
             "%",
         )
-        .within(-5.0, 10.0),
+        .within([-5.0, 10.0]),
         PaperRow::new(
             "CXL lost under SSD random I/O, the most",
             "none (III-B2)",
             under_ssd,
             "%",
         )
-        .within(-5.0, 5.0),
+        .within([-5.0, 5.0]),
         PaperRow::new(
             "CXL ntst lost under MMEM, the most",
             "mild to moderate: 5 to 40 % (III-B2)",
             under_mmem,
             "%",
         )
-        .within(5.0, 40.0)
+        .within([5.0, 40.0])
         .because(
             "only the wait for a tracker could take from it, and MMEM alone does not fill the pool",
         ),

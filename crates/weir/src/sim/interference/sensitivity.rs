@@ -2,6 +2,7 @@
 //! How the figures depend on each number of the machine file: a match that hangs on one of them is none.
 
 use super::ask::PathModel;
+use super::bounds;
 use super::paper::{SSD_RANDOM, THREADS, beside};
 use anyhow::Result;
 use serde::Serialize;
@@ -77,36 +78,36 @@ const FIGURES: [FigureRow; 10] = [
     (
         "MMEM ld lost under ntst",
         "93.2",
-        Some([88.2, 98.2]),
+        Some(bounds::MMEM_LOST),
         "%",
         mmem_lost,
     ),
-    ("L2-miss latency", "15.2", Some([12.16, 18.24]), "×", l2),
+    ("L2-miss latency", "15.2", Some(bounds::L2_MISS), "×", l2),
     (
         "tracker residence",
         "26.4",
-        Some([21.12, 31.68]),
+        Some(bounds::RESIDENCE),
         "×",
         residence,
     ),
     (
         "MMEM ld kept, quota 1/16",
         "92",
-        Some([88.0, 96.0]),
+        Some(bounds::KEPT_BY_QUOTA),
         "%",
         quota,
     ),
     (
         "MMEM ld kept, MBA at half",
         "95 to 99",
-        Some([95.0, 100.1]),
+        Some(bounds::KEPT_BY_MBA),
         "%",
         mba,
     ),
     (
         "MMEM ld kept, lowest clock",
         "30 to 52",
-        Some([20.0, 62.0]),
+        Some(bounds::KEPT_AT_LOWEST_CLOCK),
         "%",
         frequency,
     ),
@@ -114,21 +115,21 @@ const FIGURES: [FigureRow; 10] = [
     (
         "MMEM ld lost under CXL st",
         "over 40",
-        Some([40.0, 100.0]),
+        Some(bounds::UNDER_LD_OR_ST),
         "%",
         under_st,
     ),
     (
         "SSD sequential write lost",
         "80.9",
-        Some([70.9, 90.9]),
+        Some(bounds::SEQUENTIAL_LOST),
         "%",
         sequential,
     ),
     (
         "SSD random write lost",
         "54.5",
-        Some([44.5, 64.5]),
+        Some(bounds::RANDOM_LOST),
         "%",
         random,
     ),

@@ -57,6 +57,7 @@ fn invented(each: u32, repetitions: usize, kept: impl Fn(u32) -> f64) -> PairSam
         streams: [described("ld", each), described("ntst", each)],
         repetitions: (0..repetitions).map(sample).collect(),
         plan,
+        placements: Vec::new(),
         missing: Default::default(),
     }
 }
@@ -201,4 +202,30 @@ fn a_victim_that_moves_nothing_alone_needs_longer_measurements() {
         "{:?}",
         cell.missing
     );
+}
+
+#[test]
+fn each_placement_has_its_own_effect() {
+    let (near, far) = (invented(1, 9, |_| 0.6), invented(1, 8, |_| 1.0));
+    let pair = PairSamples {
+        placements: vec![
+            (80.0, near.repetitions.clone()),
+            (381.0, far.repetitions),
+            (900.0, Vec::new()),
+        ],
+        ..near
+    };
+    let hit = &cells(&[pair], 1)[0];
+    let points: Vec<_> = hit
+        .placements
+        .iter()
+        .map(|p| (p.round_trip_ns, p.repeats))
+        .collect();
+    assert_eq!(
+        points,
+        [(80.0, 9), (381.0, 8)],
+        "one without a repetition has none"
+    );
+    assert_eq!(hit.placements[0].ratio, hit.ratio);
+    assert!((hit.placements[1].ratio.unwrap() - 1.0).abs() < 0.01);
 }
