@@ -44,6 +44,9 @@ const REACH_MAX: f64 = 2.0;
 const REACH_PER_SEC: f64 = 0.5;
 const FORGET_SECS: f64 = 2.0;
 
+/// Position of CPU time among the resources.
+const CPU: usize = 0;
+
 /// How fast a limit for want of CPU time is corrected, per second and part that it is off, and how far.
 const CORRECTION_PER_SEC: f64 = 0.3;
 const CORRECTION_MAX: f64 = 1.25;
@@ -81,8 +84,7 @@ pub(super) fn divide(
     let parts = claimed.iter().map(|of_device| {
         let each = of_device.claims.iter().zip(&of_device.demands);
         let part = |(claim, demand): (&super::budgets::Claim, &crate::policy::Demand)| {
-            let level = levels.get(claim.position);
-            let progress = level.map_or(0.0, |level| level.progress.min(1.0));
+            let progress = levels.get(claim.position).map_or(0.0, granted);
             BytesPerSec::new(demand.bytes_per_sec.get() * progress)
         };
         each.map(part).collect()
@@ -98,6 +100,14 @@ pub(super) fn divide(
         shares: shares
             .map(|((seen, demands), (flow, level))| case.share(seen, demands, flow, level))
             .collect(),
+    }
+}
+
+/// The part of its demand that a claim is granted: all of it where the kernel alone holds the workload back.
+fn granted(level: &Level) -> f64 {
+    match (level.dominant, level.stop) {
+        (Some(CPU), Stop::Full(CPU)) => 1.0,
+        _ => level.progress.min(1.0),
     }
 }
 
@@ -224,8 +234,7 @@ impl Case<'_> {
     }
 }
 
-/// Says what a workload is short of; one that the kernel holds to its part of CPU time by weight is short of
-/// nothing that a limit could take.
+/// Says what a workload is short of.
 pub(super) fn name_the_shortage(
     budget: &mut WorkloadBudget,
     tracked: &mut WorkloadState,
@@ -234,14 +243,13 @@ pub(super) fn name_the_shortage(
 ) {
     if let (Some((device, limit)), Some(fair)) = (&mut budget.short_on, budget.fair) {
         match (fair.held_back_by, fair.dominant) {
-            (Some(SharedResource::Cpu), SharedResource::Cpu) => budget.short_on = None,
             (Some(SharedResource::Cpu), SharedResource::Device(dominant)) => {
                 *device = dominant;
                 budget.lacks_cpu = true;
                 *limit *= correct(tracked, *limit, seen, context);
             }
             (Some(SharedResource::Device(full)), _) => *device = full,
-            (None, _) => {}
+            _ => {}
         }
     }
     if !budget.lacks_cpu {

@@ -341,6 +341,13 @@ fn a_device_user_that_needs_cpus_most_is_left_to_the_kernel() {
     let share = fair(&plan, "/mbw");
     assert_eq!(share.dominant, SharedResource::Cpu);
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
+    near("allowed", allowed(&plan, "/mbw"), 0.05 * SET_POINT);
+    // Also where its weight is small, and a limit would seem to follow.
+    bench.loads[0].weight = 10.0;
+    let plan = bench.ticks(60);
+    assert_eq!(fair(&plan, "/mbw").held_back_by, Some(SharedResource::Cpu));
+    assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
+    near("allowed", allowed(&plan, "/mbw"), 0.05 * SET_POINT);
 }
 
 #[test]
