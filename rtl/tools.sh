@@ -135,21 +135,28 @@ unrolled() {
 
 # engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives.
 engine_vectors() {
-    (cd .. && cargo run --quiet --release -p weir-hw --example engine_vectors -- "$@")
+    local example=engine_vectors
+    [[ "$1" != lz4-* ]] || example=lz4_vectors
+    (cd .. && cargo run --quiet --release -p weir-hw --example "$example" -- "$@")
 }
 
 # engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.
 engine_bench() {
-    local folder="target/engine-$1" top=PageCompare defines=
-    [ "$1" != xxh64 ] || { top=Xxh64; defines=-DXXH64; }
+    local folder="target/engine-$1" top bench=engines flags=-O2
+    case "$1" in
+    xxh64) top=Xxh64; flags+=" -DXXH64" ;;
+    compare) top=PageCompare ;;
+    lz4-decoder) top=Lz4Decoder; bench=lz4; flags+=" -DENGINE=0" ;;
+    lz4-encoder-*) top=Lz4Encoder; bench=lz4; flags+=" -DENGINE=${1##*-}" ;;
+    esac
     if [ ! -e "$folder/obj/engine" ] || [ -n "$(find src/main sim -newer "$folder/obj/engine" -print -quit)" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         (
             set -e
             emit EmitEngine "$1" "$folder"
-            verilator --cc --exe --build -O3 --noassert -Wno-fatal --top-module "$top" "$folder"/*.sv \
-                "$PWD/sim/engines.cpp" -CFLAGS "-O2 $defines" -Mdir "$folder/obj" -o engine
+            verilator --cc --exe --build -O3 --noassert -Wno-fatal --x-initial unique --top-module "$top" \
+                "$folder"/*.sv "$PWD/sim/$bench.cpp" -CFLAGS "$flags" -Mdir "$folder/obj" -o engine
         ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
     fi
     echo "$folder/obj/engine"

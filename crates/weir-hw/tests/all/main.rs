@@ -21,6 +21,10 @@ mod thesis;
 #[allow(dead_code)]
 mod mixes;
 
+// The cases that the RTL of the LZ4 engines is run with too.
+#[path = "../../examples/lz4_vectors/cases.rs"]
+mod lz4_cases;
+
 mod access_counters;
 mod calibration;
 mod closed_network;

@@ -42,5 +42,9 @@ const LENGTH_BYTE_MAX: usize = 255;
 /// Clocks from the last move of an engine to its result: the packer gives its last beat, in a clock of its own if
 /// that is not full, before the result is shown.
 fn closing_clocks(bytes: usize) -> u64 {
-    if bytes % super::BEAT_BYTES == 0 { 2 } else { 3 }
+    if bytes.is_multiple_of(super::BEAT_BYTES) {
+        2
+    } else {
+        3
+    }
 }

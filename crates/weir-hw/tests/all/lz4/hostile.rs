@@ -1,52 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Blocks that nothing made: random ones, and right ones changed, cut or joined.
 
-use super::{Xorshift, liblz4_block, liblz4_page, mixed_page};
-use weir_hw::engines::PAGE_BYTES;
+use super::{Xorshift, hostile_block, liblz4_page};
 use weir_hw::engines::lz4::{DecodeRefusal, clock_bound, decode};
-
-/// A block, and the limit of what it may become.
-fn hostile_block(random: &mut Xorshift) -> (Vec<u8>, usize) {
-    let bytes = if random.below(8) == 0 {
-        PAGE_BYTES
-    } else {
-        1 + random.below(300)
-    };
-    let fresh_percent = random.below(80);
-    let page = mixed_page(random, bytes, fresh_percent);
-    let mut block = liblz4_block(&page);
-    match random.below(6) {
-        0 => {
-            block = (0..1 + random.below(60))
-                .map(|_| random.next() as u8)
-                .collect()
-        }
-        1 => block.truncate(1 + random.below(block.len())),
-        2 => block.extend_from_within(random.below(block.len())..),
-        // Small bytes: short lengths and near offsets, so that much of it is right.
-        3 => {
-            block = (0..1 + random.below(200))
-                .map(|_| (random.next() & random.next() & 0x33) as u8)
-                .collect()
-        }
-        _ => {}
-    }
-    for _ in 0..random.below(4) {
-        let at = random.below(block.len());
-        block[at] = match random.below(3) {
-            0 => random.next() as u8,
-            1 => 255,
-            _ => block[at] ^ 1 << random.below(8),
-        };
-    }
-    block.truncate(PAGE_BYTES);
-    let limit = match random.below(4) {
-        0 => 1 + random.below(PAGE_BYTES),
-        1 => PAGE_BYTES,
-        _ => (bytes + random.below(8)).min(PAGE_BYTES),
-    };
-    (block, limit)
-}
 
 #[derive(Debug, Default)]
 struct HostileTally {
@@ -104,4 +60,21 @@ fn ten_million_hostile_blocks() {
         threads.into_iter().map(|t| t.join().unwrap()).collect()
     });
     println!("{tallies:?}");
+}
+
+#[test]
+fn the_slowest_block_keeps_the_clock_bound() {
+    // One literal, then matches of 4 bytes, 3 bytes of block each, and the last 5 literals.
+    let matches = (4096 - 1 - 12) / 4;
+    let mut block = vec![0x10, 0];
+    for _ in 0..matches {
+        block.extend([1, 0, 0x00]);
+    }
+    block.pop();
+    block.push(0x50);
+    block.extend([0; 5]);
+    let page = decode(&block, 4096).unwrap();
+    assert_eq!(page.bytes.len(), 1 + 4 * matches + 5);
+    assert!(page.clocks > 1000, "{} clocks", page.clocks);
+    assert!(page.clocks <= clock_bound(block.len(), 4096));
 }
