@@ -144,7 +144,7 @@ object RequestCheck {
     val outcome = Wire(new Outcome(request.number.getWidth))
     outcome.number := request.number
     outcome.status := problem
-    outcome.op := Mux(problem === Status.badOp.U || problem === Status.dmaError.U, 0.U, request.op)
+    outcome.op := Mux(problem === Status.badOp.U || problem === Status.dmaError.U, 0.U, request.op(2, 0))
     outcome.resultBytes := 0.U
     outcome.value := 0.U
     outcome.tag := Mux(problem === Status.dmaError.U, 0.U, request.tag)

@@ -43,7 +43,9 @@ class HashProof(wordBits: Int, flaw: String) extends Module {
   known.io.enq.bits := HashFormula(p, bytes, io.beat.bits.data)
   private val shown = hash.io.hash.fire && hash.io.hash.bits.slot === watched
   known.io.deq.ready := shown
-  io.wrong := shown && (!known.io.deq.valid || known.io.deq.bits =/= hash.io.hash.bits.value)
+  private val isWrong = shown && (!known.io.deq.valid || known.io.deq.bits =/= hash.io.hash.bits.value)
+  // Three pages of a slot are under way at most: more are never hashed.
+  io.wrong := isWrong || (known.io.enq.valid && !known.io.enq.ready)
 }
 
 /** XXH64 of a page of 1 to 64 bytes, as its specification writes it, as one function. */
