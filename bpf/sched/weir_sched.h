@@ -58,6 +58,8 @@
 #define WEIR_FLOW_CREDIT_NS	4000000ULL
 /* Delta: no clock of a flow lags further behind its largest, virtual nanoseconds. */
 #define WEIR_FLOW_DELTA_NS	40000000ULL
+/* Slice of a flow's task: shorter than the others', so that shares hold in windows of 100 ms. */
+#define WEIR_FLOW_SLICE_NS	2000000ULL
 /* A flow that leads by more waits while a memory that it uses is saturated, virtual nanoseconds. */
 #define WEIR_FLOW_BOUND_NS	4000000ULL
 

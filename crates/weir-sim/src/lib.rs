@@ -11,7 +11,7 @@
 //!
 //! In reading order: `from_scenario` (of a file that weir-scenario reads), `engine` (what tasks do, and the
 //! loop over events), `cpu` (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's
-//! scheduler), `thesis` (the thesis's controllers), `controller_kind`, [`SimPlatform`], [`run`],
+//! scheduler), `drfq` (one share of CPUs, DRAM and CXL), `thesis` (the thesis's controllers), `controller_kind`, [`SimPlatform`], [`run`],
 //! [`RunMetrics`]. A scheduler is a `CpuScheduler` (`cpu/mod.rs`).
 //!
 //! # What it knows less of than reality
@@ -46,6 +46,7 @@
 
 mod controller_kind;
 mod cpu;
+mod drfq;
 mod engine;
 mod from_scenario;
 mod metrics;
@@ -57,6 +58,7 @@ mod thesis;
 
 pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
+pub use drfq::variant::SharesVariant;
 pub use engine::histogram::Histogram;
 pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;

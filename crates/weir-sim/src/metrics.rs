@@ -2,6 +2,7 @@
 //! What came out of a run. Names and definitions are those of `docs/reference/results.md`, so that simulated
 //! and live runs can be compared field by field; what only a simulator knows comes after them.
 
+use crate::drfq;
 use crate::engine::accounting::{self, Window};
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::Machine;
@@ -12,7 +13,7 @@ use crate::thesis::sched_ext::SchedulerCalls;
 use crate::thesis::user_space::EstimatePoint;
 use std::collections::BTreeMap;
 use weir_core::units::GIB;
-use weir_scenario::figures::{Bandwidth, Latency, Point, settling};
+use weir_scenario::figures::{Bandwidth, Latency, Point, WorkloadShares, settling};
 use weir_scenario::simulated::{Role, Scenario};
 
 /// One run.
@@ -54,6 +55,8 @@ pub struct RunMetrics {
     /// Why a value is missing, by its dotted name.
     pub missing: BTreeMap<String, String>,
 
+    /// What part of each resource every workload had in the measured time.
+    pub shares: BTreeMap<String, WorkloadShares>,
     /// What of the bandwidth was written, in the measured time.
     pub written_bytes_per_sec: f64,
     /// Blocks of the readers that may be limited, in the windows of the series.
@@ -197,6 +200,7 @@ impl Reader<'_> {
             settle_ms: settle_ms.map(|at| at - load_ms),
             overshoot_ratio,
             series,
+            shares: drfq::shares::shares(self.machine, self.scenario, self.labels),
             written_bytes_per_sec: self.written(measured, secs),
             block_series: self.block_series(),
             #[cfg(feature = "thesis")]

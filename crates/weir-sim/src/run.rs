@@ -4,6 +4,8 @@
 use crate::controller_kind::{ControllerKind, WeirOptions};
 use crate::cpu::cpu_max::CpuMax;
 use crate::cpu::eevdf;
+use crate::drfq;
+use crate::drfq::variant::{MEMORIES_MAX, SharesVariant};
 use crate::engine::accounting;
 use crate::engine::event_queue::Event;
 use crate::engine::machine::Machine;
@@ -23,9 +25,22 @@ pub enum SimError {
     /// A device profile does not exist or cannot be read.
     #[error(transparent)]
     Profile(#[from] weir_hw::memory_device::ProfileError),
+    /// A DRAM profile does not exist or cannot be read.
+    #[error(transparent)]
+    DramProfile(#[from] weir_hw::dram::DramProfileError),
     /// weir's configuration makes no sense.
     #[error(transparent)]
     Config(#[from] weir_core::controller::ConfigError),
+    /// The scheduler of shares has no clocks for so many memories.
+    #[error(
+        "{name}: {devices} devices are more than the {MEMORIES_MAX} that a flow has clocks for: leave some out"
+    )]
+    Memories {
+        /// The variant's name.
+        name: &'static str,
+        /// Devices of the scenario.
+        devices: usize,
+    },
     /// The back end cannot hold limits on this machine.
     #[error("seed {seed}, second {at_sec}: the back end {name} is refused: {why}")]
     Refused {
@@ -102,6 +117,7 @@ pub fn run_watched(
         }
         #[cfg(feature = "thesis")]
         ControllerKind::Monitor => thesis::run_user_space(scenario, None, seed)?,
+        ControllerKind::Shares(which) => shares(scenario, *which, seed)?,
         ControllerKind::Weir(options) => weir(scenario, options, seed, witness)?,
     };
     let (policy, backend) = variant.policy_and_backend();
@@ -149,6 +165,19 @@ pub(crate) fn plain(
         daemon: None,
     };
     Ok(reader.read())
+}
+
+/// A run with a scheduler of shares.
+fn shares(scenario: &Scenario, variant: SharesVariant, seed: u64) -> Result<RunMetrics, SimError> {
+    if scenario.devices.len() > MEMORIES_MAX {
+        return Err(SimError::Memories {
+            name: variant.name(),
+            devices: scenario.devices.len(),
+        });
+    }
+    plain(scenario, seed, |machine, labels| {
+        drfq::variant::load(machine, variant, scenario, labels);
+    })
 }
 
 fn limit_heavy(machine: &mut Machine, labels: &[crate::from_scenario::Label], limit: CpuMax) {

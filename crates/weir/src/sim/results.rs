@@ -5,10 +5,12 @@ use super::builtin_scenarios::Loaded;
 use super::controllers::Choice;
 use anyhow::{Context, Result};
 use std::time::Duration;
+use weir_hw::dram::DramProfile;
 use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
 use weir_report::ScenarioInfo;
 use weir_report::results::{Caveat, LimitedLatency, Origin, Results, Run};
+use weir_scenario::simulated::DeviceKind;
 use weir_sim::{RunMetrics, Scenario};
 
 /// The run as results have it.
@@ -97,6 +99,13 @@ pub fn subject(loaded: &Loaded, seed: u64) -> Result<ScenarioInfo> {
 fn capacity(scenario: &Scenario) -> Result<f64> {
     let mut sum = 0.0;
     for device in &scenario.devices {
+        if device.kind == DeviceKind::Dram {
+            let profile = DramProfile::named(&device.profile)
+                .with_context(|| format!("scenario {}", scenario.name))?;
+            let burst_ns = profile.ns(profile.timing.bl_clocks as f64);
+            sum += profile.organisation.burst_bytes as f64 / burst_ns * 1e9;
+            continue;
+        }
         let profile = device
             .figures()
             .with_context(|| format!("scenario {}", scenario.name))?;
