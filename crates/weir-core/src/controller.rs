@@ -25,7 +25,8 @@
 //! 4. `demands`: κ, wanted CPU and demand. A missing reading changes none of them.
 //! 5. `budgets`: the PI term on (T − B)/T moves the correction; what weir may not limit (excluded
 //!    workloads, traffic of no workload, what is too small to matter) is taken off the budget
-//!    T·c first; the rest is split by the policy. Several devices are treated one by one.
+//!    T·c first; the rest is split by the policy: several devices one by one, or with policy drf all of them
+//!    and CPU time together (`dominant`).
 //! 6. `limits`: a workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts. Slew,
 //!    floor, dead band, spacing of writes, release; `writes`: how many at once, and which first.
 //!    `device_bytes`: the bytes themselves, for a back end that limits them. `weights`: the part of its
@@ -48,6 +49,7 @@ mod config;
 mod demands;
 mod device_bytes;
 mod devices;
+mod dominant;
 mod explain;
 mod findings;
 mod limits;

@@ -3,17 +3,20 @@
 //!
 //! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
 //! off first: excluded workloads, traffic of no workload, and what is too small to matter. The rest is split
-//! by the policy ([`crate::policy`]). Several devices are treated one by one.
+//! by the policy ([`crate::policy`]): of several devices one by one, or with policy drf all of them and CPU
+//! time together ([`super::dominant`]).
 
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};
+use super::dominant;
 use super::findings::StepContext;
 use super::parts::Parts;
 use super::rates::StepRates;
 use super::signals::Signals;
 use super::state::{State, WorkloadState};
 use crate::ids::DeviceId;
-use crate::policy::{Demand, split};
+use crate::policy::{Demand, Policy, split};
+use crate::seam::plan::FairShare;
 use crate::units::BytesPerSec;
 
 /// A workload with a demand below this part of the set-point is left alone by every policy: a limit on
@@ -56,17 +59,33 @@ pub(super) struct WorkloadBudget {
     /// The device on which its part is smaller than its demand, with the limit that follows in CPUs. Of
     /// several devices the tightest.
     pub short_on: Option<(DeviceId, f64)>,
+    /// It is short of CPU time and not of the device's bandwidth.
+    pub lacks_cpu: bool,
     /// Its part of the floors that all users of a device have together, in CPUs; of several devices
     /// the smallest. Nothing for a workload that claims no part of a device.
     pub floor_part: Option<f64>,
+    /// Its dominant share; with policy drf only.
+    pub fair: Option<FairShare>,
 }
 
 /// A workload's claim on a device.
-struct Claim {
+pub(super) struct Claim {
     /// Of the workload.
-    position: usize,
+    pub position: usize,
     /// Of its demand among all demands.
-    demand: usize,
+    pub demand: usize,
+}
+
+/// What the users of one device want of its budget.
+pub(super) struct DeviceClaims {
+    pub device: DeviceId,
+    /// What there is for them, in bytes per second.
+    pub budget: f64,
+    pub claims: Vec<Claim>,
+    /// One for each claim, in the same order.
+    pub demands: Vec<Demand>,
+    fits: bool,
+    demanded: f64,
 }
 
 /// Moves each device's correction and splits its budget.
@@ -79,36 +98,57 @@ pub(super) fn split_devices(
 ) -> Budgets {
     let of_no_workload = devices::follow(state, context, rates, parts);
     devices::regulate(state, context, &rates.devices);
+    let State {
+        workloads, devices, ..
+    } = state;
     let mut budgets = Budgets {
-        devices: Vec::with_capacity(state.devices.len()),
-        workloads: vec![WorkloadBudget::default(); state.workloads.len()],
+        devices: Vec::with_capacity(devices.len()),
+        workloads: vec![WorkloadBudget::default(); workloads.len()],
         allowed: vec![None; demands.all.len()],
     };
-    for (device, of_no_workload) in state.devices.iter_mut().zip(of_no_workload) {
-        let (fits, demanded) = match device.setpoint.target {
-            Some(set_point) => {
-                let all = (state.workloads.as_slice(), signals, demands);
-                split_device(device, set_point, context, all, &mut budgets)
-            }
-            None => (true, 0.0),
-        };
+    let mut claimed = Vec::with_capacity(devices.len());
+    for (device, of_no_workload) in devices.iter_mut().zip(of_no_workload) {
+        let claims = device.setpoint.target.map(|set_point| {
+            let all = (workloads.as_slice(), signals, demands);
+            claims_on(device, set_point, context, all)
+        });
         budgets.devices.push(DeviceBudget {
             of_no_workload,
-            fits,
-            demanded,
+            fits: claims.as_ref().is_none_or(|claims| claims.fits),
+            demanded: claims.as_ref().map_or(0.0, |claims| claims.demanded),
         });
+        claimed.extend(claims);
+    }
+    let is_drf = context.config.policy == Policy::Drf;
+    let divided = is_drf.then(|| {
+        let division = dominant::divide(workloads, context, (signals, demands), &claimed);
+        for (budget, fair) in budgets.workloads.iter_mut().zip(division.shares) {
+            budget.fair = fair;
+        }
+        division.parts
+    });
+    let divided = divided.unwrap_or_else(|| {
+        let budget = |of: &DeviceClaims| BytesPerSec::new(of.budget);
+        let each = claimed.iter();
+        each.map(|of| split(context.config.policy, &of.demands, budget(of)))
+            .collect()
+    });
+    for (of_device, parts) in claimed.iter().zip(divided) {
+        grant(of_device, parts, context, (signals, demands), &mut budgets);
+    }
+    for budget in budgets.workloads.iter_mut().filter(|_| is_drf) {
+        dominant::name_the_shortage(budget);
     }
     budgets
 }
 
-/// Sets what each demand on the device may have. Gives whether all fits, and the sum of demands.
-fn split_device(
+/// What the workloads want of the device, and what there is for them.
+fn claims_on(
     device: &mut DeviceTrack,
     set_point: f64,
     context: &StepContext<'_>,
     (workloads, signals, demands): (&[WorkloadState], &Signals, &Demands),
-    budgets: &mut Budgets,
-) -> (bool, f64) {
+) -> DeviceClaims {
     let gains = &context.gains;
     let of_device = |all: &[DeviceDemand]| all.binary_search_by_key(&device.id, |d| d.device).ok();
     let users = demands.workloads().filter_map(of_device).count();
@@ -141,11 +181,26 @@ fn split_device(
     } else {
         0
     };
+    DeviceClaims {
+        device: device.id,
+        budget: (set_point * device.correction_in_use() - taken).max(0.0),
+        claims,
+        demands: claimed,
+        fits: demanded <= set_point,
+        demanded,
+    }
+}
 
-    let budget = (set_point * device.correction_in_use() - taken).max(0.0);
-    let parts = split(context.config.policy, &claimed, BytesPerSec::new(budget));
-    let floor_part = gains.floor_sum / claims.len().max(1) as f64;
-    for (claim, part) in claims.into_iter().zip(parts) {
+/// Sets what each claim on the device may have.
+fn grant(
+    of_device: &DeviceClaims,
+    parts: Vec<BytesPerSec>,
+    context: &StepContext<'_>,
+    (signals, demands): (&Signals, &Demands),
+    budgets: &mut Budgets,
+) {
+    let floor_part = context.gains.floor_sum / of_device.claims.len().max(1) as f64;
+    for (claim, part) in of_device.claims.iter().zip(parts) {
         let seen = signals.workloads.get(claim.position);
         let demand = demands.all.get(claim.demand);
         let budget = budgets.workloads.get_mut(claim.position);
@@ -158,7 +213,6 @@ fn split_device(
             budget.floor_part = Some(before.min(floor_part));
         }
     }
-    (demanded <= set_point, demanded)
 }
 
 /// A part smaller than the demand is a limit, where κ is known.

@@ -89,6 +89,7 @@ fn verdict(
         limit_cpus: tracked.hold.in_force.map(CpuShare::new),
         limited_weight: seen.limited_weight.clone(),
         throttled_ns: seen.throttled_ns.ok().copied(),
+        fair: found.budget.fair,
         why: why(case, tracked, found, seen),
     }
 }

@@ -224,7 +224,7 @@ fn move_target(
     if let Some((device, limit)) = found.budget.short_on {
         let goal = limit.max(floor).min(cap);
         tracked.hold.covered_steps = 0;
-        tracked.hold.last_short_on = Some(device);
+        tracked.hold.last_short_on = (!found.budget.lacks_cpu).then_some(device);
         let next = |old: f64| goal.min(old * up).max(old * down).max(floor);
         tracked.hold.target = Some(before.map_or(goal, next));
         return false;

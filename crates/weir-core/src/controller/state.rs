@@ -92,6 +92,9 @@ pub(super) struct WorkloadState {
     pub wanted: f64,
     /// The same when it was last seen unhindered.
     pub learned: f64,
+    /// How many times what it is seen to want it is taken to want, because CPUs are full; with policy drf
+    /// only (see [`super::dominant`]).
+    pub reach: f64,
     pub hold: LimitState,
 }
 
@@ -261,6 +264,7 @@ impl WorkloadState {
             cpu_smooth: Ewma::default(),
             wanted: 0.0,
             learned: 0.0,
+            reach: 1.0,
             hold: LimitState::default(),
         }
     }

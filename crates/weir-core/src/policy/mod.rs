@@ -2,19 +2,24 @@
 //! How a device's budget is split over the workloads that use it.
 //!
 //! A policy is a pure function of the demands, their weights and the budget. It answers
-//! with what each workload may have, never more than its demand. Three of them, by name:
+//! with what each workload may have, never more than its demand. Four of them, by name:
 //!
 //! | name | rule | holds the budget | small users |
 //! |---|---|---|---|
 //! | [`proportional`] | the same factor for all (thesis eq. 4) | exactly | reduced like the rest |
 //! | [`balance_point`] | larger users are reduced more (thesis 4.3.3.2) | roughly | reduced less |
 //! | [`max_min`] | weighted water-filling, the default | exactly | untouched |
+//! | [`drf`] | the same of what each needs most, of all devices and CPU time together | exactly | untouched |
+//!
+//! The first three divide one device after the other. `drf` sees all at once ([`drf::fill`]); of one
+//! device alone it is max-min, and [`split`] gives that.
 //!
 //! Inputs are made harmless first, so that no policy can give NaN, a negative number or more than
 //! demanded: rates above [`MAX_RATE`] count as that, weights are brought into
 //! [`MIN_WEIGHT`] to [`MAX_WEIGHT`].
 
 pub mod balance_point;
+pub mod drf;
 pub mod max_min;
 pub mod proportional;
 
@@ -47,11 +52,18 @@ pub enum Policy {
     /// Weighted water-filling: exact, small users untouched.
     #[default]
     MaxMin,
+    /// Dominant-resource fairness over all devices and CPU time.
+    Drf,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 3] = [Policy::Proportional, Policy::BalancePoint, Policy::MaxMin];
+    pub const ALL: [Policy; 4] = [
+        Policy::Proportional,
+        Policy::BalancePoint,
+        Policy::MaxMin,
+        Policy::Drf,
+    ];
 
     /// Its name in flags, files and output.
     pub const fn name(self) -> &'static str {
@@ -59,6 +71,7 @@ impl Policy {
             Policy::Proportional => "proportional",
             Policy::BalancePoint => "balance-point",
             Policy::MaxMin => "max-min",
+            Policy::Drf => "drf",
         }
     }
 }
@@ -71,7 +84,7 @@ impl fmt::Display for Policy {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {0:?}: choose proportional, balance-point or max-min")]
+#[error("no policy is called {0:?}: choose proportional, balance-point, max-min or drf")]
 pub struct UnknownPolicy(pub String);
 
 impl FromStr for Policy {
@@ -101,19 +114,23 @@ struct Claim {
 
 impl From<&Demand> for Claim {
     fn from(demand: &Demand) -> Self {
-        let weight = if demand.weight.is_nan() {
-            NORMAL_WEIGHT
-        } else {
-            demand.weight
-        };
         Claim {
             rate: demand.bytes_per_sec.get().min(MAX_RATE),
-            weight: weight.clamp(MIN_WEIGHT, MAX_WEIGHT),
+            weight: harmless_weight(demand.weight),
         }
     }
 }
 
-/// What each may have of `budget`, in the order of `demands`: between nothing and its demand.
+/// A weight that counts: one that is no number is normal.
+fn harmless_weight(weight: f64) -> f64 {
+    if weight.is_nan() {
+        return NORMAL_WEIGHT;
+    }
+    weight.clamp(MIN_WEIGHT, MAX_WEIGHT)
+}
+
+/// What each may have of `budget`, in the order of `demands`: between nothing and its demand. One resource
+/// alone.
 /// O(n log n) time, O(n) memory, whatever the input.
 pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<BytesPerSec> {
     let claims: Vec<Claim> = demands.iter().map(Claim::from).collect();
@@ -125,7 +142,7 @@ pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<Byt
         match policy {
             Policy::Proportional => proportional::split(&claims, total, budget),
             Policy::BalancePoint => balance_point::split(&claims, total, budget),
-            Policy::MaxMin => max_min::split(&claims, budget),
+            Policy::MaxMin | Policy::Drf => max_min::split(&claims, budget),
         }
     };
     // Rounding may lift a part above its demand by the last bit.

@@ -117,8 +117,39 @@ pub struct Decision {
     pub limited_weight: Option<LimitedWeight>,
     /// Cumulative time it was held back, where known.
     pub throttled_ns: Option<Nanos>,
+    /// Its dominant share; with policy drf only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair: Option<FairShare>,
     /// Why.
     pub why: Why,
+}
+
+/// What policy drf divides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedResource {
+    /// CPU time.
+    Cpu,
+    /// Bandwidth of a device.
+    Device(DeviceId),
+}
+
+/// A workload's dominant share at this step. Shares are of what there is to divide: the CPUs, or a device's
+/// budget, without what weir may not limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FairShare {
+    /// The resource of which it needs the largest share.
+    pub dominant: SharedResource,
+    /// The share of it that it used over the last interval.
+    pub used_ratio: f64,
+    /// The share of it that it may have.
+    pub target_ratio: f64,
+    /// The resource that is full, so that it gets no more; nothing where it gets what it wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_back_by: Option<SharedResource>,
+    /// Its traffic is not known: it counts by its CPU time alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_by_cpu_alone: bool,
 }
 
 /// Why a workload has the limit it has, or none.

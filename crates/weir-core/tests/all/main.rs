@@ -8,6 +8,7 @@ mod conformance;
 mod decisions;
 mod determinism;
 mod device_bytes;
+mod dominant;
 mod goals;
 mod task_counts;
 mod weights;
