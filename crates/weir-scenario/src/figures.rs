@@ -122,6 +122,10 @@ pub struct WorkloadShares {
     pub dominant: String,
     /// Its part of that.
     pub dominant_ratio: f64,
+    /// The part that dominant-resource fairness gives it, by its weight and what it has alone.
+    pub target_ratio: Option<f64>,
+    /// Dominant part ÷ target − 1.
+    pub error_ratio: Option<f64>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! cargo run --release -p weir-sim --example shares -- CONTROLLER,… SCENARIO.toml…
 //! ```
 
-use weir_sim::{ControllerKind, RunMetrics, Scenario, run};
+use std::collections::BTreeMap;
+use weir_sim::{ControllerKind, RunMetrics, Scenario, UsePerSec, run, uses_alone};
 
 fn main() {
     if let Err(why) = tables() {
@@ -23,6 +24,7 @@ fn tables() -> Result<(), String> {
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
         let scenario = Scenario::parse(&text, &path).map_err(|e| e.to_string())?;
         println!("\n{}: {}", scenario.name, scenario.about);
+        let alone = uses_alone(&scenario, 1).map_err(|e| e.to_string())?;
         for name in names.split(',') {
             let kind = match name {
                 "none" => Some(ControllerKind::None),
@@ -30,41 +32,47 @@ fn tables() -> Result<(), String> {
             };
             let kind = kind.ok_or_else(|| format!("there is no controller {name}"))?;
             let metrics = run(&scenario, &kind, 1).map_err(|e| e.to_string())?;
-            print(name, &metrics);
+            print(name, &metrics, &alone);
         }
     }
     Ok(())
 }
 
-fn print(name: &str, metrics: &RunMetrics) {
-    let mean = metrics.bandwidth.mean_bytes_per_sec / 1048576.0;
-    println!("  {name}: {mean:.0} MiB/s, {} mixes", metrics.solved);
+fn print(name: &str, metrics: &RunMetrics, alone: &BTreeMap<String, UsePerSec>) {
+    let mean = metrics.bandwidth.mean_bytes_per_sec / MIB;
+    let errors = metrics.shares.values().filter_map(|s| s.error_ratio);
+    let worst = errors.map(f64::abs).fold(0.0, f64::max) * 100.0;
+    println!("  {name}: {mean:.0} MiB/s, worst error {worst:.2} %");
     for (workload, shares) in &metrics.shares {
         let series = metrics.workloads.iter().find(|w| w.name == *workload);
-        let (bytes, scatter) = series.map_or((0.0, 0.0), |s| mean_and_scatter(&s.bytes_per_sec));
+        let scatter = series.map_or(0.0, |s| scatter(&s.bytes_per_sec));
+        let used: f64 = metrics.uses[workload].bytes.iter().sum();
+        let before: f64 = alone.get(workload).map_or(0.0, |a| a.bytes.iter().sum());
         println!(
-            "    {workload:<12} weight {:>5} {:>6.0} MiB/s ± {:>4.1} %  cpu {:.4} dram {:.4} cxl {:.4} dma {:.4}  \
-             dominant {} {:.4}",
+            "    {workload:<8} weight {:>5} {:>5.0} MiB/s ± {:>4.1} %, {:.2} x slower  cpu {:.4} dram {:.4} \
+             cxl {:.4} dma {:.4}  {} {:.4} target {:.4} error {:+.2} %",
             shares.weight,
-            bytes / 1048576.0,
+            used / MIB,
             scatter * 100.0,
+            if used > 0.0 { before / used } else { 1.0 },
             shares.cpu_ratio,
             shares.dram_ratio,
             shares.cxl_ratio,
             shares.dma_ratio,
             shares.dominant,
             shares.dominant_ratio,
+            shares.target_ratio.unwrap_or(0.0),
+            shares.error_ratio.unwrap_or(0.0) * 100.0,
         );
     }
 }
 
-/// Of windows of 100 ms, without the first tenth.
-fn mean_and_scatter(series: &[f64]) -> (f64, f64) {
-    let series = &series[series.len() / 10..];
+const MIB: f64 = 1048576.0;
+
+/// Of windows of 100 ms, without the first two seconds or half of all.
+fn scatter(series: &[f64]) -> f64 {
+    let series = &series[20.min(series.len() / 2)..];
     let mean = series.iter().sum::<f64>() / series.len() as f64;
     let squares: f64 = series.iter().map(|x| (x - mean).powi(2)).sum();
-    (
-        mean,
-        (squares / series.len() as f64).sqrt() / mean.max(1e-9),
-    )
+    (squares / series.len() as f64).sqrt() / mean.max(1e-9)
 }

@@ -58,11 +58,12 @@ mod thesis;
 
 pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
+pub use drfq::shares::UsePerSec;
 pub use drfq::variant::SharesVariant;
 pub use engine::histogram::Histogram;
 pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;
-pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
+pub use run::{Rewriting, SimError, Witness, run, run_watched, spin, uses_alone};
 #[cfg(feature = "thesis")]
 pub use thesis::sched_ext::{LimitRule, SchedulerCalls, ScxReading, ScxVariant};
 #[cfg(feature = "thesis")]

@@ -2,7 +2,7 @@
 //! What came out of a run. Names and definitions are those of `docs/reference/results.md`, so that simulated
 //! and live runs can be compared field by field; what only a simulator knows comes after them.
 
-use crate::drfq;
+use crate::drfq::shares::{self, UsePerSec};
 use crate::engine::accounting::{self, Window};
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::Machine;
@@ -57,6 +57,8 @@ pub struct RunMetrics {
 
     /// What part of each resource every workload had in the measured time.
     pub shares: BTreeMap<String, WorkloadShares>,
+    /// What that is made of.
+    pub uses: BTreeMap<String, UsePerSec>,
     /// What of the bandwidth was written, in the measured time.
     pub written_bytes_per_sec: f64,
     /// Blocks of the readers that may be limited, in the windows of the series.
@@ -186,6 +188,7 @@ impl Reader<'_> {
             let (first, last) = self.edges(measured);
             (last.cpu_ns[d] - first.cpu_ns[d]) as f64 / 1e9 / secs
         });
+        let uses = shares::uses(self.machine, self.scenario, self.labels);
         let mut measures = RunMetrics {
             scenario: self.scenario.name.clone(),
             set_point_bytes_per_sec: set_point,
@@ -200,7 +203,8 @@ impl Reader<'_> {
             settle_ms: settle_ms.map(|at| at - load_ms),
             overshoot_ratio,
             series,
-            shares: drfq::shares::shares(self.machine, self.scenario, self.labels),
+            shares: shares::shares(self.scenario, &uses, None),
+            uses,
             written_bytes_per_sec: self.written(measured, secs),
             block_series: self.block_series(),
             #[cfg(feature = "thesis")]

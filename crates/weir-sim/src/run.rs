@@ -5,6 +5,7 @@ use crate::controller_kind::{ControllerKind, WeirOptions};
 use crate::cpu::cpu_max::CpuMax;
 use crate::cpu::eevdf;
 use crate::drfq;
+use crate::drfq::shares::UsePerSec;
 use crate::drfq::variant::{MEMORIES_MAX, SharesVariant};
 use crate::engine::accounting;
 use crate::engine::event_queue::Event;
@@ -17,7 +18,7 @@ use crate::thesis;
 use std::collections::BTreeMap;
 use weir_core::controller::{Config, State, step};
 use weir_core::{Description, Observation, Outcome, Plan, Platform};
-use weir_scenario::simulated::{Role, Scenario};
+use weir_scenario::simulated::{Device, DeviceKind, Role, Scenario};
 
 /// A run cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +121,10 @@ pub fn run_watched(
         ControllerKind::Shares(which) => shares(scenario, *which, seed)?,
         ControllerKind::Weir(options) => weir(scenario, options, seed, witness)?,
     };
+    if shows_targets(scenario, variant) {
+        let alone = uses_alone(scenario, seed)?;
+        measures.shares = drfq::shares::shares(scenario, &measures.uses, Some(&alone));
+    }
     let (policy, backend) = variant.policy_and_backend();
     (measures.policy, measures.backend, measures.seed) = (policy.into(), backend.into(), seed);
     if matches!(variant, ControllerKind::None) {
@@ -131,6 +136,42 @@ pub fn run_watched(
         }
     }
     Ok(measures)
+}
+
+/// Targets cost a run of each workload alone: they are for scenarios of shares.
+fn shows_targets(scenario: &Scenario, variant: &ControllerKind) -> bool {
+    let is_dram = |d: &Device| d.kind == DeviceKind::Dram;
+    let is_of_shares = matches!(variant, ControllerKind::Shares(_));
+    is_of_shares || scenario.devices.iter().any(is_dram)
+}
+
+/// What each workload uses alone on the machine, without a controller. Workloads of which there are several
+/// are run once.
+///
+/// # Errors
+/// As [`run`].
+pub fn uses_alone(scenario: &Scenario, seed: u64) -> Result<BTreeMap<String, UsePerSec>, SimError> {
+    let mut all = BTreeMap::new();
+    for config in &scenario.workloads {
+        let mut one = config.clone();
+        one.count = 1;
+        let lone = Scenario {
+            workloads: vec![one],
+            ..scenario.clone()
+        };
+        let uses = plain(&lone, seed, |_, _| ())?.uses;
+        let Some(used) = uses.into_values().next() else {
+            continue;
+        };
+        for copy in 1..=config.count {
+            let name = match config.count {
+                1 => config.name.clone(),
+                _ => format!("{}-{copy}", config.name),
+            };
+            all.insert(name, used.clone());
+        }
+    }
+    Ok(all)
 }
 
 pub(crate) fn nanos(sec: f64) -> u64 {

@@ -15,7 +15,7 @@ const LEAD_NS: f64 = 20e6;
 /// Most by which a lead changes a rate.
 const CHANGE_MAX: f64 = 4.0;
 /// Room above what a flow uses that is limited by something else.
-const ROOM: f64 = 1.1;
+const ROOM: f64 = 1.25;
 /// Rate of a flow that was not seen to use the memory, part of its capacity.
 const UNSEEN: f64 = 0.01;
 

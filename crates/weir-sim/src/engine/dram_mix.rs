@@ -25,6 +25,9 @@ const RUN_CLOCKS_MAX: u64 = 4_000_000;
 const RATE_STEP: f64 = 1.005;
 /// Rates below this part of the largest are taken as it.
 const RATE_MIN: f64 = 1e-4;
+/// Lead, slack and reserve of the order of rates are those of a queue of so many entries at most: with more
+/// in the reserve a source with few lines out waits for too many of the others'.
+const RATES_ENTRIES_MAX: u32 = 16;
 const MIXES_MAX: usize = 20_000;
 
 /// What a memory controller knows of its sources, by workload; those beyond the list have 1 or rank 0.
@@ -194,7 +197,10 @@ impl DramMix {
     }
 
     fn order(&self, places: &[u64]) -> Box<dyn DramOrder> {
-        let entries = self.settings.entries;
+        let entries = match &self.arbitration {
+            Arbitration::Rates(_) => self.settings.entries.min(RATES_ENTRIES_MAX),
+            _ => self.settings.entries,
+        };
         let kind = match &self.arbitration {
             Arbitration::Ranks(_) => {
                 return Box::new(FrLvtf::with_ranks(&self.profile, places));
