@@ -42,7 +42,15 @@ fn print(name: &str, metrics: &RunMetrics, alone: &BTreeMap<String, UsePerSec>) 
     let mean = metrics.bandwidth.mean_bytes_per_sec / MIB;
     let errors = metrics.shares.values().filter_map(|s| s.error_ratio);
     let worst = errors.map(f64::abs).fold(0.0, f64::max) * 100.0;
-    println!("  {name}: {mean:.0} MiB/s, worst error {worst:.2} %");
+    let waits = metrics.workloads.iter().map(|w| w.longest_wait_ns).max();
+    println!(
+        "  {name}: {mean:.0} MiB/s, worst error {worst:.2} %, reads p99 {:.0} ns, longest wait {} ms",
+        metrics.device_latency.p99_ns.unwrap_or(0.0),
+        waits.unwrap_or(0) / 1_000_000
+    );
+    if metrics.shares.len() > 12 {
+        return;
+    }
     for (workload, shares) in &metrics.shares {
         let series = metrics.workloads.iter().find(|w| w.name == *workload);
         let scatter = series.map_or(0.0, |s| scatter(&s.bytes_per_sec));

@@ -59,6 +59,8 @@ pub struct RunMetrics {
     pub shares: BTreeMap<String, WorkloadShares>,
     /// What that is made of.
     pub uses: BTreeMap<String, UsePerSec>,
+    /// How often the scheduler of shares stopped a workload at the gate of a memory.
+    pub gate_stops: Option<u64>,
     /// What of the bandwidth was written, in the measured time.
     pub written_bytes_per_sec: f64,
     /// Blocks of the readers that may be limited, in the windows of the series.
@@ -205,6 +207,7 @@ impl Reader<'_> {
             series,
             shares: shares::shares(self.scenario, &uses, None),
             uses,
+            gate_stops: self.machine.drfq.as_deref().map(|s| s.parks),
             written_bytes_per_sec: self.written(measured, secs),
             block_series: self.block_series(),
             #[cfg(feature = "thesis")]

@@ -93,6 +93,120 @@ fn a_disk_has_its_part_of_the_memory() {
     }
 }
 
+/// Neither padded traffic nor more threads nor finer phases give a workload more of what it is there for. A
+/// disk in place of loads gives it as much as its neighbours have, which all gain by the CPU that it leaves.
+#[test]
+fn nobody_gains_by_behaviour() {
+    let useful = |name: &str, variant, ratio: f64| {
+        let metrics = shared(&scenario(&format!("honest-{name}")), variant);
+        ratio * rate(&metrics, "x")
+    };
+    let honest = useful("stream", SharesVariant::Both, 1.0);
+    for (name, ratio) in [("padding", 0.8), ("threads", 1.0), ("spin", 1.0)] {
+        let got = useful(name, SharesVariant::Both, ratio);
+        assert!(got < 1.01 * honest, "{name}: {got} {honest}");
+    }
+    let gain = |variant| useful("finer", variant, 1.0) / useful("alternate", variant, 1.0);
+    assert!(gain(SharesVariant::Both) < 1.01);
+    assert!(gain(SharesVariant::Thesis) > 1.1);
+    let disk = shared(&scenario("honest-dma"), SharesVariant::Both);
+    assert!((rate(&disk, "x") / rate(&disk, "mem-1") - 1.0).abs() < 0.01);
+}
+
+/// Whatever its weight, a task waits for two seconds and the turns of others that are late.
+#[test]
+fn no_task_starves() {
+    for tasks in [10, 100, 1000] {
+        let mut scenario = scenario(&format!("starve-{tasks}"));
+        scenario.control.measure_sec = 9.0;
+        let metrics = shared(&scenario, SharesVariant::Both);
+        let longest = metrics.workloads.iter().map(|w| w.longest_wait_ns).max();
+        let longest_ms = longest.unwrap() / 1_000_000;
+        assert!(
+            (1_900..2_500).contains(&longest_ms),
+            "{tasks}: {longest_ms} ms"
+        );
+    }
+}
+
+/// The scheduler alone holds shares and loses bandwidth; rates alone do not know the CPUs.
+#[test]
+fn each_half_alone_lacks_something() {
+    let error = |name: &str, variant| {
+        let metrics = shared(&scenario(name), variant);
+        let errors = metrics.shares.values().filter_map(|s| s.error_ratio);
+        let worst = errors.map(f64::abs).fold(0.0, f64::max);
+        (worst, metrics.bandwidth.mean_bytes_per_sec)
+    };
+    let (both, _) = error("four-ways", SharesVariant::Both);
+    let (target, _) = error("four-ways", SharesVariant::Target);
+    assert!(both < 0.02 && target > 0.2, "{both} {target}");
+    let (both, fast) = error("drfqs-5-2-1-2", SharesVariant::Both);
+    let (source, slow) = error("drfqs-5-2-1-2", SharesVariant::Source);
+    assert!(both < 0.02 && source < 0.02, "{both} {source}");
+    assert!(slow < 0.95 * fast, "{slow} {fast}");
+}
+
+/// While no memory is saturated no gate shuts.
+#[test]
+fn none_waits_at_a_memory_that_is_not_saturated() {
+    for name in ["drfqs-5-6", "drfqs-5-7", "drfqs-alone-mbw"] {
+        let metrics = shared(&scenario(name), SharesVariant::Both);
+        assert_eq!(metrics.gate_stops, Some(0), "{name}");
+    }
+    let full = shared(&scenario("drfqs-5-2-1-2"), SharesVariant::Source);
+    assert!(full.gate_stops > Some(10), "{:?}", full.gate_stops);
+}
+
+/// A memory of which the capacity is wrong is charged wrongly; CPUs are shared out all the same.
+#[test]
+fn a_capacity_far_too_large_leaves_shares_of_cpus() {
+    let mut scenario = scenario("drfqs-5-6");
+    scenario.devices[0].capacity_bytes_per_sec = Some(1e13);
+    let metrics = shared(&scenario, SharesVariant::Both);
+    for name in ["mbw", "sjeng-1"] {
+        let got = metrics.shares[name].cpu_ratio;
+        assert!((got / 0.2 - 1.0).abs() < 0.02, "{name} {got}");
+    }
+}
+
+/// What is replaced by what in a scenario with DRAM and a disk, and what the error must name.
+#[test]
+fn wrong_memories_and_disks_say_what_is_wrong() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/fairness");
+    let text = std::fs::read_to_string(folder.join("drfqs-5-5-1-1.toml")).expect("a scenario");
+    let wrong: [(&str, &str, &[&str]); 8] = [
+        ("lpddr2-1066", "agilex-thesis", &["profile", "lpddr2-1066"]),
+        ("entries = 128", "entries = 2", &["entries", "4 to 1024"]),
+        (
+            "order = \"fr-fcfs\"",
+            "order = \"lifo\"",
+            &["lifo", "fr-lvtf"],
+        ),
+        (
+            "capacity_bytes_per_sec = 4e9",
+            "capacity_bytes_per_sec = 0.0",
+            &["capacity"],
+        ),
+        (
+            "capacity_bytes_per_sec = 4e9",
+            "groups = 2",
+            &["groups", "one group"],
+        ),
+        ("disk = 0", "disk = 3", &["disk", "1 [[disk]]"]),
+        ("lines_out = 64", "lines_out = 0", &["lines_out"]),
+        ("kind = \"dram\"", "kind = \"cxl\"", &["dram", "only for"]),
+    ];
+    for (from, to, parts) in wrong {
+        assert!(text.contains(from), "{from}");
+        let said = Scenario::parse(&text.replacen(from, to, 1), "test");
+        let said = said.expect_err(to).to_string();
+        for part in parts {
+            assert!(said.contains(part), "{to}: {said}");
+        }
+    }
+}
+
 /// A run is the same for the same seed.
 #[test]
 fn a_run_can_be_repeated() {

@@ -4,12 +4,14 @@
 use super::builtin_scenarios::Loaded;
 use super::controllers::Choice;
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_hw::dram::DramProfile;
 use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
 use weir_report::ScenarioInfo;
 use weir_report::results::{Caveat, LimitedLatency, Origin, Results, Run};
+use weir_scenario::figures::WorkloadShares;
 use weir_scenario::simulated::DeviceKind;
 use weir_sim::{RunMetrics, Scenario};
 
@@ -38,10 +40,20 @@ pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
         overshoot_ratio: m.overshoot_ratio,
         estimate_error_ratio: m.estimate_error_ratio.clone(),
         series: m.series.clone(),
+        shares: shown_shares(m),
         virtual_sec: Some(m.simulated_sec),
         // Runs share the CPUs: what one took says nothing about it.
         wall_sec: None,
         missing: m.missing.clone(),
+    }
+}
+
+/// Shares are results where they have a target: in scenarios of shares.
+fn shown_shares(m: &RunMetrics) -> BTreeMap<String, WorkloadShares> {
+    let has_target = m.shares.values().any(|s| s.target_ratio.is_some());
+    match has_target {
+        true => m.shares.clone(),
+        false => BTreeMap::new(),
     }
 }
 
