@@ -175,7 +175,7 @@ const fn kind(
 }
 
 /// In the order of the format's documentation.
-const KINDS: [Bounded; 15] = {
+const KINDS: [Bounded; 16] = {
     use Bound::{AtLeast, AtMost, Within};
     use Shown::{Nanos, Percent, Rate, Times};
     [

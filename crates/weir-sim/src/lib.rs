@@ -21,8 +21,11 @@
 //! - *Fluid devices.* Between two events a device is in its equilibrium at once; the true one needs a
 //!   few microseconds. Single lines exist only as a distribution around the equilibrium's mean.
 //! - *One speed of all cores.* It is constant, or (`speed_spread_ratio`) it changes for all cores together;
-//!   no core has a frequency of its own. No cache misses in DRAM; two hardware threads slow each other down
-//!   by one fixed factor, and a stall gives exactly its time to the sibling.
+//!   no core has a frequency of its own. No cache misses in DRAM but in scenarios with a DRAM node; two
+//!   hardware threads slow each other down by one fixed factor, and a stall gives exactly its time to the
+//!   sibling.
+//! - *DRAM by mixes.* A DRAM node's equilibrium is the mean of a run of some ten thousand lines at command
+//!   level. A CXL device has no rates and no ranks.
 //! - *Flat groups.* All cgroups lie side by side, and a thread competes with its own weight: weights
 //!   of groups with several threads are not shared out per CPU.
 //! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a

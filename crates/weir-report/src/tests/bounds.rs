@@ -2,6 +2,7 @@
 //! Bounds, from both sides.
 
 use super::*;
+use crate::results::WorkloadShares;
 use std::collections::BTreeSet;
 
 #[test]

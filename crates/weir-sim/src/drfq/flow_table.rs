@@ -183,7 +183,7 @@ impl DrfqSched {
         ready.map(|f| (f, self.lead(f))).min_by_key(|(_, l)| *l)
     }
 
-    /// The flow whose first task has waited longest, if that is too long.
+    /// The flow of the task that has waited longest, if that is too long.
     fn late(&self, now: u64) -> Option<usize> {
         let first = |f: usize| self.flows[f].queue.front().map(|(_, since)| (*since, f));
         let oldest = (0..self.flows.len()).filter_map(first).min();

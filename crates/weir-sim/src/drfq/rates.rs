@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates of memory controllers: each user's part of what the memory gives, by weight; who wants less leaves
-//! the rest to others. Who leads gets a little less, so that clocks, and with them DMA and what was lost
-//! meanwhile, are put right.
+//! Rates of memory controllers: each user's part of what the memory gives, by weight. A flow that wants less
+//! leaves the rest to others. One that leads gets a little less, so that clocks, and with them DMA and what
+//! was lost meanwhile, are put right.
 
 use super::flow_table::DrfqSched;
 use super::state;

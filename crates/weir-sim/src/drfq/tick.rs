@@ -84,6 +84,7 @@ fn set_gated_aside(m: &mut Machine) {
 impl DrfqSched {
     fn charge_flows(&mut self, used: &[PerResource], elapsed: u64) {
         let per_sec = 1e9 / elapsed.max(1) as f64;
+        let has_source = self.halves.has_source;
         for (state, used) in self.flows.iter_mut().zip(used) {
             let before = std::mem::replace(&mut state.used, *used);
             let mut new = [0; FLOW_RESOURCES];
@@ -91,6 +92,10 @@ impl DrfqSched {
                 *new = used[resource].saturating_sub(before[resource]);
                 let rate = &mut state.rate[resource];
                 *rate += SMOOTH * (*new as f64 * per_sec - *rate);
+            }
+            if !has_source {
+                // It does not see tasks wake: what uses something wants it.
+                state.wanting = u32::from(new.iter().any(|n| *n > 0));
             }
             if !state.is_gated {
                 state.free_rate = state.rate;

@@ -458,30 +458,6 @@ impl Machine {
         }
     }
 
-    /// Time of the first tick after now and not before `at`.
-    pub(crate) fn tick_at(&self, at: u64) -> u64 {
-        let tick = self.shape.tick_ns;
-        at.max(self.now + 1).div_ceil(tick) * tick
-    }
-
-    /// Plans a CPU's next tick; one that is planned earlier stays and plans again.
-    pub(crate) fn plan_tick(&mut self, cpu: u32, at: Option<u64>) {
-        let Some(at) = at else { return };
-        let c = &mut self.cpus[cpu as usize];
-        if c.due.is_some_and(|due| due <= at) {
-            return;
-        }
-        c.generation = c.generation.wrapping_add(1);
-        c.due = Some(at);
-        self.queue.push(
-            at,
-            Event::Tick {
-                cpu,
-                generation: c.generation,
-            },
-        );
-    }
-
     /// Arms the timers that a group's bandwidth needs.
     pub(crate) fn arm(&mut self, group: u32) {
         let quota = &mut self.workloads[group as usize].quota;

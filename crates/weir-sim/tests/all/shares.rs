@@ -96,7 +96,7 @@ fn a_disk_has_its_part_of_the_memory() {
 /// Neither padded traffic nor more threads nor finer phases give a workload more of what it is there for. A
 /// disk in place of loads gives it as much as its neighbours have, which all gain by the CPU that it leaves.
 #[test]
-fn nobody_gains_by_behaviour() {
+fn no_behaviour_gains() {
     let useful = |name: &str, variant, ratio: f64| {
         let metrics = shared(&scenario(&format!("honest-{name}")), variant);
         ratio * rate(&metrics, "x")
