@@ -190,7 +190,6 @@ impl Reader<'_> {
             let (first, last) = self.edges(measured);
             (last.cpu_ns[d] - first.cpu_ns[d]) as f64 / 1e9 / secs
         });
-        let uses = shares::uses(self.machine, self.scenario, self.labels);
         let mut measures = RunMetrics {
             scenario: self.scenario.name.clone(),
             set_point_bytes_per_sec: set_point,
@@ -205,9 +204,6 @@ impl Reader<'_> {
             settle_ms: settle_ms.map(|at| at - load_ms),
             overshoot_ratio,
             series,
-            shares: shares::shares(self.scenario, &uses, None),
-            uses,
-            gate_stops: self.machine.drfq.as_deref().map(|s| s.parks),
             written_bytes_per_sec: self.written(measured, secs),
             block_series: self.block_series(),
             #[cfg(feature = "thesis")]
@@ -223,8 +219,15 @@ impl Reader<'_> {
             solved: self.machine.fluid.solved,
             ..RunMetrics::default()
         };
+        self.add_shares(&mut measures);
         explain(&mut measures);
         measures
+    }
+
+    fn add_shares(&self, measures: &mut RunMetrics) {
+        measures.uses = shares::uses(self.machine, self.scenario, self.labels);
+        measures.shares = shares::shares(self.scenario, &measures.uses, None);
+        measures.gate_stops = self.machine.drfq.as_deref().map(|s| s.parks);
     }
 
     /// When control has begun, and all that it may limit: before, there is nothing to settle.

@@ -116,8 +116,8 @@ impl DrfqSched {
         self.flows[flow].rate[memory + 1] > self.memories[memory].set_point as f64 / 1000.0
     }
 
-    /// The level that a flow is measured by: of the saturated memory that it uses where that is least, else of
-    /// the CPUs.
+    /// The level that a flow is measured by: of the saturated memory that it uses where that is least, else
+    /// of the CPUs.
     pub(crate) fn level_of(&self, flow: usize) -> u64 {
         let full = (0..self.memories.len())
             .filter(|m| self.memories[*m].is_saturated && self.uses(flow, *m));

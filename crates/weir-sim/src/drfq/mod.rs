@@ -15,11 +15,11 @@
 //! - *Level* of the CPUs: the mean of the dominant times of the flows that want a CPU, by weight; of a
 //!   saturated memory: that of its users, because they stop where it is full and others go on. A memory that
 //!   is not saturated has the level of the CPUs.
-//! - A flow that does not wait for anything and still falls behind cannot use more: it keeps a lag of C, as one
-//!   that slept.
+//! - A flow that does not wait for anything and still falls behind cannot use more: it keeps a lag of C, as
+//!   one that slept.
 //!
-//! In reading order: this file (the class), [`flow_table`], [`tick`], [`rates`], [`thesis_rules`], [`variant`],
-//! [`shares`].
+//! In reading order: this file (the class), [`flow_table`], [`tick`], [`rates`], [`thesis_rules`],
+//! [`variant`], [`shares`].
 
 pub(crate) mod flow_table;
 pub(crate) mod rates;

@@ -3,7 +3,7 @@
 //! dominant-resource fairness.
 
 use super::variant::capacities;
-use crate::engine::accounting::{self, Counts};
+use crate::engine::accounting::{self, UseCounts};
 use crate::engine::machine::Machine;
 use crate::from_scenario::Label;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(crate) fn uses(
     let devices = device_of_groups(scenario);
     let both = m.before.iter().zip(&after).enumerate();
     let shown = both.filter(|(index, _)| labels[*index].role != Role::System);
-    let of = |(index, counts): (usize, (&Counts, &Counts))| {
+    let of = |(index, counts): (usize, (&UseCounts, &UseCounts))| {
         let threads = m.workloads[index].tasks.len() as f64;
         let weight = labels[index].weight * threads;
         Some((
@@ -61,7 +61,7 @@ pub(crate) fn uses(
 }
 
 fn use_between(
-    (before, after): (&Counts, &Counts),
+    (before, after): (&UseCounts, &UseCounts),
     weight: f64,
     device_of: &[usize],
 ) -> Option<UsePerSec> {

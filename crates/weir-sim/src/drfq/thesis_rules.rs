@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules of the DRFQS thesis (Gao, Waterloo 2022, 4.1 to 4.5), with their faults: they are its result.
 //!
-//! - *Memory-less*: a piece of a run costs max(run ÷ CPUs, bytes ÷ capacity) ÷ weight. Pieces end at ticks and
-//!   at switches.
-//! - A task that is blocked keeps its virtual time while its DMA goes on. At its wake-up the bytes are charged
-//!   (algorithm 3, with the sign of equation 4.7).
+//! - *Memory-less*: a piece of a run costs max(run ÷ CPUs, bytes ÷ capacity) ÷ weight. Pieces end at ticks
+//!   and at switches.
+//! - A task that is blocked keeps its virtual time while its DMA goes on. At its wake-up the bytes are
+//!   charged (algorithm 3, with the sign of equation 4.7).
 //! - *Cap*: a task that runs leads by ten slices at most (algorithm 2): what is beyond is forgiven.
 //! - *Delayed wake-up* (4.5.1): a task that wakes and leads by more waits, unless all CPUs idle.
 //! - The memory controller gets ranks: virtual times shifted right by 22 bits (the text says left), once in a

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts of a run: the truth that estimates and controllers are compared with.
+//! UseCounts of a run: the truth that estimates and controllers are compared with.
 
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::{At, Machine, Task};
 use crate::metrics::BlockWindow;
 use weir_core::units::LINE_BYTES;
 
-/// Counts of one workload.
+/// UseCounts of one workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accounting {
     /// Operations of work that is no access.
@@ -117,7 +117,7 @@ pub(crate) fn note_window(m: &mut Machine) {
 
 /// What a workload has used so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct UseCounts {
     pub cpu_ns: u64,
     /// Bytes by monitoring group, over all devices.
     pub bytes: Vec<f64>,
@@ -126,15 +126,15 @@ pub(crate) struct Counts {
     pub at_ns: u64,
 }
 
-/// Counts of all workloads. Settle before.
-pub(crate) fn counts(m: &Machine) -> Vec<Counts> {
+/// UseCounts of all workloads. Settle before.
+pub(crate) fn counts(m: &Machine) -> Vec<UseCounts> {
     let of = |workload: usize| {
         let tally = &m.workloads[workload].tally;
         let mut bytes = vec![0.0; m.groups.len()];
         for (group, split) in &tally.moved {
             bytes[*group as usize] += split.iter().sum::<f64>();
         }
-        Counts {
+        UseCounts {
             cpu_ns: exact_cpu_ns(m, workload as u32),
             bytes,
             dma_bytes: tally.dma_bytes,

@@ -2,10 +2,10 @@
 //! Speed of all tasks, as long as nothing changes.
 //!
 //! Between two events the set of running tasks is constant, so each device is in an equilibrium
-//! ([`weir_hw::LoadedDevice::solve`], [`super::dram_mix`]) and every running task progresses at a constant rate. Tasks that do the
-//! same beside the same are one *kind*; each kind has one integral of its rate over time, and a task
-//! remembers what the integral was when it began. So time passes in O(kinds), and a mix of kinds
-//! that was seen before costs one lookup in a table.
+//! ([`weir_hw::LoadedDevice::solve`], [`super::dram_mix`]) and every running task progresses at a constant
+//! rate. Tasks that do the same beside the same are one *kind*; each kind has one integral of its rate over
+//! time, and a task remembers what the integral was when it began. So time passes in O(kinds), and a mix of
+//! kinds that was seen before costs one lookup in a table.
 //!
 //! *Two hardware threads of a core.* A thread runs at `1 − (1 − φ)·a`, where φ is the speed of a
 //! thread beside a busy one and `a` is the part of time in which its sibling executes: 1 for

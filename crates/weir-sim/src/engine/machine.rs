@@ -170,7 +170,7 @@ pub(crate) struct Machine {
     pub groups: Vec<[f64; 2]>,
     pub faults: Vec<(u32, f64)>,
     /// Counts of each workload when the measured time began.
-    pub before: Vec<accounting::Counts>,
+    pub before: Vec<accounting::UseCounts>,
     /// Device bytes at each window's end, one row a window.
     pub windows: Vec<accounting::Window>,
     /// Events handled: what a run costs.
