@@ -116,3 +116,48 @@ int weir_host_heartbeat_lost(u64 heard_at_ns, u64 now_ns, u64 heartbeat_timeout_
 {
 	return weir_heartbeat_lost(heard_at_ns, now_ns, heartbeat_timeout_ns);
 }
+
+void weir_host_clock_advance(struct weir_clock *clock, u64 use, u64 capacity, u64 weight)
+{
+	weir_clock_advance(clock, use, capacity, weight);
+}
+
+u64 weir_host_flow_dominant(const struct weir_flow *flow)
+{
+	return weir_flow_dominant(flow);
+}
+
+void weir_host_flow_run(struct weir_flow *flow, u64 run_ns)
+{
+	weir_flow_run(flow, run_ns);
+}
+
+s64 weir_host_flow_lead(const struct weir_flow *flow, const u64 *level)
+{
+	return weir_flow_lead(flow, level);
+}
+
+void weir_host_flow_resume(struct weir_flow *flow, const u64 *level, u64 credit_ns)
+{
+	weir_flow_resume(flow, level, credit_ns);
+}
+
+void weir_host_flow_tick(struct weir_flow *flow, const u64 *use, const u64 *capacity, u64 delta_ns)
+{
+	weir_flow_tick(flow, use, capacity, delta_ns);
+}
+
+u64 weir_host_factor_of_cpus(u64 cpus, u64 weight)
+{
+	return weir_factor_of_cpus(cpus, weight);
+}
+
+int weir_host_memory_saturated(u64 served, u64 held, u64 set_point_bytes_per_sec, u64 ns)
+{
+	return weir_memory_saturated(served, held, set_point_bytes_per_sec, ns);
+}
+
+int weir_host_gate_shut(s64 lead, u64 bound_ns, int is_waiting)
+{
+	return weir_gate_shut(lead, bound_ns, is_waiting);
+}

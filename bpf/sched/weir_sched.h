@@ -50,6 +50,18 @@
 #define WEIR_THESIS_ALPHA_TENTHS	3
 /* Their lowest limit (5.4.2), percent of a CPU. */
 #define WEIR_THESIS_LIMIT_MIN_PERCENT	1
+/* Resources of a flow: the CPUs, and memories. */
+#define WEIR_RESOURCES_MAX	8
+/* Bits behind the binary point of a flow's growth per nanosecond of a run. */
+#define WEIR_FACTOR_BITS	24
+/* C: a flow that wakes is at most this far behind the level, virtual nanoseconds. */
+#define WEIR_FLOW_CREDIT_NS	4000000ULL
+/* Delta: no clock of a flow lags further behind its largest, virtual nanoseconds. */
+#define WEIR_FLOW_DELTA_NS	40000000ULL
+/* Slice of a flow's task: shorter than the others', so that shares hold in windows of 100 ms. */
+#define WEIR_FLOW_SLICE_NS	2000000ULL
+/* A flow that leads by more waits while a memory that it uses is saturated, virtual nanoseconds. */
+#define WEIR_FLOW_BOUND_NS	4000000ULL
 
 #define WEIR_NS_PER_SEC		1000000000ULL
 /* No interval is longer; a timer that slept through more was not working. */
@@ -391,5 +403,7 @@ static inline int weir_heartbeat_lost(u64 heartbeat_ns, u64 now_ns, u64 heartbea
 {
 	return now_ns > heartbeat_ns && now_ns - heartbeat_ns > heartbeat_timeout_ns;
 }
+
+#include "dove_tail.h"
 
 #endif /* WEIR_SCHED_H */

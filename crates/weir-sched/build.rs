@@ -8,7 +8,7 @@ fn main() {
     // Relative to the package, where cargo runs this: the same in a checkout that was moved.
     let sched = Path::new("../../bpf/sched");
     let (header, host) = (sched.join("weir_sched.h"), sched.join("host.c"));
-    for file in [&header, &host] {
+    for file in [&header, &host, &sched.join("dove_tail.h")] {
         println!("cargo:rerun-if-changed={}", file.display());
     }
     cc::Build::new()

@@ -7,7 +7,9 @@
 //! not known does not meet its bound: what was not measured was not shown.
 
 use crate::results::{Results, Run};
-use crate::run_rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
+use crate::run_rows::{
+    self, is_free, known, p99_per_bound, reason, worst_estimate_error, worst_share_error,
+};
 use crate::text::{
     NONE, bandwidth_unit, in_unit, left, line, number, percent, right, time_unit, wrap,
 };
@@ -173,7 +175,7 @@ const fn kind(
 }
 
 /// In the order of the format's documentation.
-const KINDS: [Bounded; 15] = {
+const KINDS: [Bounded; 16] = {
     use Bound::{AtLeast, AtMost, Within};
     use Shown::{Nanos, Percent, Rate, Times};
     [
@@ -266,6 +268,12 @@ const KINDS: [Bounded; 15] = {
             Percent,
             |e| e.estimate_error_ratio_max.map(AtMost),
             |p| p.held("estimate_error_ratio", worst_estimate_error),
+        ),
+        kind(
+            "dominant share: error, worst workload",
+            Percent,
+            |e| e.share_error_ratio_max.map(AtMost),
+            |p| p.held("shares", worst_share_error),
         ),
     ]
 };

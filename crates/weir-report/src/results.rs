@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use weir_scenario::figures::{Bandwidth, Latency, Point, settling};
+pub use weir_scenario::figures::{Bandwidth, Latency, Point, WorkloadShares, settling};
 
 /// All runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -138,6 +138,9 @@ pub struct Run {
     /// Bandwidth over time, for the picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Point>,
+    /// What part of each resource every workload had; scenarios of shares only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, WorkloadShares>,
     /// Stands for the whole course of the run, in hexadecimal: two runs with the same one are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,

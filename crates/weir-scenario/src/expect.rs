@@ -37,13 +37,15 @@ pub struct Expect {
     pub overshoot_ratio_max: Option<f64>,
     /// Largest error of a workload's estimate.
     pub estimate_error_ratio_max: Option<f64>,
+    /// Largest deviation of a workload's dominant share from its target.
+    pub share_error_ratio_max: Option<f64>,
     /// Other bounds for runs with a back end of this name, one of [`BACKENDS`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub backends: BTreeMap<String, Expect>,
 }
 
 /// What carries out limits in live and in simulated runs, as results name it: bounds can be stated for each.
-pub const BACKENDS: [&str; 11] = [
+pub const BACKENDS: [&str; 15] = [
     "cpu-max",
     "sched-ext",
     "sched-ext-full",
@@ -55,6 +57,10 @@ pub const BACKENDS: [&str; 11] = [
     "thesis-scx-throttle",
     "thesis-cgroups",
     "thesis-cgroups-simple",
+    "drfq",
+    "drfq-source",
+    "drfq-target",
+    "thesis-drfqs",
 ];
 
 /// Back ends that were called otherwise: the former name and the one of [`BACKENDS`].
@@ -96,7 +102,7 @@ impl std::error::Error for WrongBound {}
 /// One key of `[expect]`: its name, its value, and the range of values that a run can meet or miss.
 type BoundKey = (&'static str, fn(&Expect) -> Option<f64>, f64, f64);
 
-const KEYS: [BoundKey; 14] = [
+const KEYS: [BoundKey; 15] = [
     ("bias_ratio_max", |e| e.bias_ratio_max, 0.0, 10.0),
     ("rmse_ratio_max", |e| e.rmse_ratio_max, 0.0, 10.0),
     (
@@ -148,6 +154,12 @@ const KEYS: [BoundKey; 14] = [
     (
         "estimate_error_ratio_max",
         |e| e.estimate_error_ratio_max,
+        0.0,
+        10.0,
+    ),
+    (
+        "share_error_ratio_max",
+        |e| e.share_error_ratio_max,
         0.0,
         10.0,
     ),
@@ -251,6 +263,7 @@ impl Expect {
             estimate_error_ratio_max: own
                 .estimate_error_ratio_max
                 .or(self.estimate_error_ratio_max),
+            share_error_ratio_max: own.share_error_ratio_max.or(self.share_error_ratio_max),
             backends: BTreeMap::new(),
         }
     }

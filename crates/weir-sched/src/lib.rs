@@ -6,6 +6,12 @@
 //! Settings that the scheduler and the simulator share ([`SLICE_NS`] and so on) are read from the header by
 //! `build.rs`.
 
+mod flow;
+
+pub use flow::{
+    FLOW_RESOURCES, Flow, FlowClock, PerResource, factor_of_cpus, gate_shut, memory_saturated,
+};
+
 include!(concat!(env!("OUT_DIR"), "/settings.rs"));
 
 /// `WEIR_SCALE_ONE`: a scale of 1.

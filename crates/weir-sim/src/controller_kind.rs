@@ -2,6 +2,7 @@
 //! The controller of a run.
 
 use crate::cpu::cpu_max::CpuMax;
+use crate::drfq::variant::SharesVariant;
 #[cfg(feature = "thesis")]
 use crate::thesis::sched_ext::{ScxReading, ScxVariant};
 use weir_core::controller::Goal;
@@ -30,6 +31,8 @@ pub enum ControllerKind {
     Monitor,
     /// weir's own controller, as it is.
     Weir(Box<WeirOptions>),
+    /// The scheduler of shares, or its halves, or the DRFQS thesis's.
+    Shares(SharesVariant),
     /// A fixed `cpu.max` for all heavy workloads.
     Fixed(CpuMax),
 }
@@ -199,6 +202,9 @@ impl ControllerKind {
                 .filter(|part| (0.0..=1.0).contains(part))?;
             return Some(ControllerKind::weir_with_weights(part, scenario));
         }
+        if let Some((_, variant)) = SharesVariant::ALL.iter().find(|(known, _)| *known == name) {
+            return Some(ControllerKind::Shares(*variant));
+        }
         let scx = Backend::SCHEDULERS.map(|b| ControllerKind::weir_with(b, scenario));
         let looks = [Backend::SchedExt, Backend::SchedExtFull];
         let looks = looks.map(|b| ControllerKind::weir_that_polls(b, scenario));
@@ -247,6 +253,7 @@ impl ControllerKind {
                 (Backend::SchedExtFull, 0) => "weir-sched-ext-full",
                 (Backend::SchedExtFull, _) => "weir-sched-ext-full-polled",
             },
+            ControllerKind::Shares(variant) => variant.name(),
             ControllerKind::Fixed(_) => "fixed",
         }
     }
@@ -273,6 +280,7 @@ impl ControllerKind {
                 Backend::SchedExtServed => (options.config.policy.name(), "sim-sched-ext-served"),
                 Backend::SchedExtFull => (options.config.policy.name(), "sim-sched-ext-full"),
             },
+            ControllerKind::Shares(variant) => ("drf", variant.name()),
             ControllerKind::Fixed(_) => ("none", "fixed"),
         }
     }

@@ -5,16 +5,20 @@ use crate::cpu::cpu_max::{DEFAULT_SLICE_NS, Quota};
 use crate::cpu::select;
 use crate::engine::accounting::Accounting;
 use crate::engine::cpu_speed::SpeedChanges;
+use crate::engine::dma::DmaDisk;
+use crate::engine::dram_mix::DramMix;
 use crate::engine::event_queue::Event;
-use crate::engine::fluid::{Class, Fluid};
+use crate::engine::fluid::Fluid;
 use crate::engine::machine::{At, Lock, Machine, Shape, Task, Workload};
+use crate::engine::memory_model::{Class, LineAccess, MemoryModel};
 use crate::engine::program::{Cursor, Phase, What, Work};
 use crate::engine::rng::Rng;
+use crate::run::SimError;
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
+use weir_hw::dram::DramProfile;
 use weir_hw::memory_device::LoadedDevice;
-use weir_hw::memory_device::ProfileError;
-use weir_scenario::simulated::{self as scenario, Kind, Role, Scenario};
+use weir_scenario::simulated::{self as scenario, DeviceKind, Kind, Role, Scenario};
 
 /// Windows of the series.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
@@ -51,12 +55,12 @@ pub(crate) fn build(
     scenario: &Scenario,
     seed: u64,
     daemon: Option<&str>,
-) -> Result<Built, ProfileError> {
-    let models = scenario
+) -> Result<Built, SimError> {
+    let models: Vec<MemoryModel> = scenario
         .devices
         .iter()
-        .map(|d| Ok(LoadedDevice::new(&d.figures()?)));
-    let models: Vec<LoadedDevice> = models.collect::<Result<_, ProfileError>>()?;
+        .map(model)
+        .collect::<Result<_, _>>()?;
     let indices =
         |(d, device): (usize, &scenario::Device)| (0..device.groups).map(move |g| (d as u32, g));
     let groups: Vec<(u32, u32)> = scenario
@@ -73,8 +77,11 @@ pub(crate) fn build(
     };
     let mut plans = Vec::new();
     for w in &scenario.workloads {
-        let phases: Vec<Phase> = w.phases.iter().map(|p| maker.phase(w, p)).collect();
-        plans.push(phases);
+        for _ in 0..w.count {
+            let source = plans.len() as u32;
+            let phases = w.phases.iter().map(|p| maker.phase(w, p, source));
+            plans.push(phases.collect());
+        }
     }
     let (classes, lock_count) = (maker.classes, maker.lock_count);
     let m = &scenario.machine;
@@ -90,6 +97,7 @@ pub(crate) fn build(
     let cpu_count = scenario.cpu_count() as usize;
     let mut machine = Machine::new(shape, cpu_count, fluid, groups.len(), Rng::new(seed, 0));
     machine.locks = vec![Lock::default(); lock_count];
+    machine.disks = vec![DmaDisk::default(); scenario.disks.len()];
     select::start_balancing(&mut machine);
     if m.speed_spread_ratio > 0.0 {
         machine.speed_changes = Some(SpeedChanges::new(m, seed));
@@ -123,7 +131,7 @@ fn add_all(
     plans: &[Vec<Phase>],
 ) -> Vec<Label> {
     let mut labels = Vec::new();
-    for (w, phases) in scenario.workloads.iter().zip(plans) {
+    for w in &scenario.workloads {
         let found = groups.iter().position(|g| *g == (w.device, w.group));
         let group = found.unwrap_or(0) as u32;
         for i in 0..w.count {
@@ -139,10 +147,20 @@ fn add_all(
                 is_realtime: w.realtime,
                 resident: (w.resident_mib > 0).then_some((group, w.resident_mib << 20)),
             });
-            add(machine, seed, w, phases);
+            add(machine, seed, w, &plans[labels.len() - 1]);
         }
     }
     labels
+}
+
+fn model(device: &scenario::Device) -> Result<MemoryModel, SimError> {
+    Ok(match device.kind {
+        DeviceKind::Cxl => MemoryModel::Cxl(Box::new(LoadedDevice::new(&device.figures()?))),
+        DeviceKind::Dram => {
+            let profile = DramProfile::named(&device.profile)?;
+            MemoryModel::Dram(Box::new(DramMix::new(profile, &device.dram)))
+        }
+    })
 }
 
 struct Maker<'a> {
@@ -153,12 +171,19 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn phase(&mut self, w: &scenario::WorkloadConfig, p: &scenario::PhaseConfig) -> Phase {
+    /// `source`: position of the workload in the machine.
+    fn phase(
+        &mut self,
+        w: &scenario::WorkloadConfig,
+        p: &scenario::PhaseConfig,
+        source: u32,
+    ) -> Phase {
         if let Some(lock) = p.lock {
             self.lock_count = self.lock_count.max(lock as usize + 1);
         }
         let what = match p.kind {
-            Kind::Access => self.access(w, p),
+            Kind::Access => self.access(w, p, source),
+            Kind::Dma => self.dma(w, p, source),
             Kind::Compute => What::Compute {
                 chunk_ns: p.chunk_us.map_or(f64::INFINITY, |us| us * 1e3),
                 lock: p.lock,
@@ -175,7 +200,63 @@ impl Maker<'_> {
         }
     }
 
-    fn access(&mut self, w: &scenario::WorkloadConfig, p: &scenario::PhaseConfig) -> What {
+    /// The device of a phase, its group over all devices, and what a DRAM node's controller knows as source.
+    fn place(
+        &self,
+        w: &scenario::WorkloadConfig,
+        p: &scenario::PhaseConfig,
+        source: u32,
+    ) -> (u32, u32, u32) {
+        let device = p.device.unwrap_or(w.device);
+        let group = if device == w.device { w.group } else { 0 };
+        let found = self.groups.iter().position(|g| *g == (device, group));
+        let is_dram = self.scenario.devices[device as usize].kind == DeviceKind::Dram;
+        let source = if is_dram { source } else { 0 };
+        (device, found.unwrap_or(0) as u32, source)
+    }
+
+    /// Position of a class, which is added if it is new.
+    fn class(&mut self, class: Class) -> u32 {
+        let known = self.classes.iter().position(|c| *c == class);
+        known.unwrap_or_else(|| {
+            self.classes.push(class);
+            self.classes.len() - 1
+        }) as u32
+    }
+
+    fn dma(
+        &mut self,
+        w: &scenario::WorkloadConfig,
+        p: &scenario::PhaseConfig,
+        source: u32,
+    ) -> What {
+        let disk = p.disk.unwrap_or(0);
+        let figures = &self.scenario.disks[disk as usize];
+        let (device, group, source) = self.place(w, p, source);
+        let class = self.class(Class {
+            device,
+            group,
+            window_lines: f64::from(figures.lines_out),
+            busy_ns: LINE_BYTES as f64 / figures.bytes_per_sec * 1e9,
+            write_ratio: p.write_ratio.unwrap_or(1.0),
+            is_non_temporal: true,
+            source,
+            access: LineAccess::Dma,
+        });
+        What::Dma {
+            disk,
+            class,
+            lines: p.block_kib.unwrap_or(1024) as f64 * 1024.0 / LINE_BYTES as f64,
+            think_ns: p.think_us.unwrap_or(0.0) * 1e3,
+        }
+    }
+
+    fn access(
+        &mut self,
+        w: &scenario::WorkloadConfig,
+        p: &scenario::PhaseConfig,
+        source: u32,
+    ) -> What {
         let bytes = p.block_kib.unwrap_or(4096) as f64 * 1024.0;
         let software_lines = bytes / LINE_BYTES as f64;
         let writes = p.write_ratio.unwrap_or(0.0);
@@ -193,23 +274,20 @@ impl Maker<'_> {
             };
         }
         let lines = software_lines * per_line * miss;
-        let class = Class {
-            device: w.device,
-            group: self
-                .groups
-                .iter()
-                .position(|g| *g == (w.device, w.group))
-                .unwrap_or(0) as u32,
+        let (device, group, source) = self.place(w, p, source);
+        let class = self.class(Class {
+            device,
+            group,
             window_lines: w.window_lines,
             busy_ns: busy_ns / lines,
             write_ratio: writes / per_line,
             is_non_temporal: is_non_temporal && writes > 0.0,
-        };
-        let known = self.classes.iter().position(|c| *c == class);
-        let class = known.unwrap_or_else(|| {
-            self.classes.push(class);
-            self.classes.len() - 1
-        }) as u32;
+            source,
+            access: match p.scattered {
+                Some(true) => LineAccess::Random,
+                _ => LineAccess::Sequential,
+            },
+        });
         What::Access {
             class,
             lines,

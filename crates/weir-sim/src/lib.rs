@@ -11,8 +11,8 @@
 //!
 //! In reading order: `from_scenario` (of a file that weir-scenario reads), `engine` (what tasks do, and the
 //! loop over events), `cpu` (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's
-//! scheduler), `thesis` (the thesis's controllers), `controller_kind`, [`SimPlatform`], [`run`],
-//! [`RunMetrics`]. A scheduler is a `CpuScheduler` (`cpu/mod.rs`).
+//! scheduler), `drfq` (one share of CPUs, DRAM and CXL), `thesis` (the thesis's controllers),
+//! `controller_kind`, [`SimPlatform`], [`run`], [`RunMetrics`]. A scheduler is a `CpuScheduler` (`cpu/mod.rs`).
 //!
 //! # What it knows less of than reality
 //!
@@ -21,8 +21,11 @@
 //! - *Fluid devices.* Between two events a device is in its equilibrium at once; the true one needs a
 //!   few microseconds. Single lines exist only as a distribution around the equilibrium's mean.
 //! - *One speed of all cores.* It is constant, or (`speed_spread_ratio`) it changes for all cores together;
-//!   no core has a frequency of its own. No cache misses in DRAM; two hardware threads slow each other down
-//!   by one fixed factor, and a stall gives exactly its time to the sibling.
+//!   no core has a frequency of its own. No cache misses in DRAM but in scenarios with a DRAM node; two
+//!   hardware threads slow each other down by one fixed factor, and a stall gives exactly its time to the
+//!   sibling.
+//! - *DRAM by mixes.* A DRAM node's equilibrium is the mean of a run of some ten thousand lines at command
+//!   level. A CXL device has no rates and no ranks.
 //! - *Flat groups.* All cgroups lie side by side, and a thread competes with its own weight: weights
 //!   of groups with several threads are not shared out per CPU.
 //! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a
@@ -46,6 +49,7 @@
 
 mod controller_kind;
 mod cpu;
+mod drfq;
 mod engine;
 mod from_scenario;
 mod metrics;
@@ -57,10 +61,12 @@ mod thesis;
 
 pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
+pub use drfq::shares::UsePerSec;
+pub use drfq::variant::SharesVariant;
 pub use engine::histogram::Histogram;
 pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries, WorkloadUse};
 pub use platform::SimPlatform;
-pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
+pub use run::{Rewriting, SimError, Witness, run, run_watched, spin, uses_alone};
 #[cfg(feature = "thesis")]
 pub use thesis::sched_ext::{LimitRule, SchedulerCalls, ScxReading, ScxVariant};
 #[cfg(feature = "thesis")]

@@ -2,6 +2,7 @@
 //! What came out of a run. Names and definitions are those of `docs/reference/results.md`, so that simulated
 //! and live runs can be compared field by field; what only a simulator knows comes after them.
 
+use crate::drfq::shares::{self, UsePerSec};
 use crate::engine::accounting::{self, Window};
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::Machine;
@@ -12,7 +13,7 @@ use crate::thesis::sched_ext::SchedulerCalls;
 use crate::thesis::user_space::EstimatePoint;
 use std::collections::BTreeMap;
 use weir_core::units::GIB;
-use weir_scenario::figures::{Bandwidth, Latency, Point, settling};
+use weir_scenario::figures::{Bandwidth, Latency, Point, WorkloadShares, settling};
 use weir_scenario::simulated::{Role, Scenario};
 
 /// One run.
@@ -54,6 +55,12 @@ pub struct RunMetrics {
     /// Why a value is missing, by its dotted name.
     pub missing: BTreeMap<String, String>,
 
+    /// What part of each resource every workload had in the measured time.
+    pub shares: BTreeMap<String, WorkloadShares>,
+    /// What that is made of.
+    pub uses: BTreeMap<String, UsePerSec>,
+    /// How often the scheduler of shares stopped a workload at the gate of a memory.
+    pub gate_stops: Option<u64>,
     /// What of the bandwidth was written, in the measured time.
     pub written_bytes_per_sec: f64,
     /// Blocks of the readers that may be limited, in the windows of the series.
@@ -226,8 +233,15 @@ impl Reader<'_> {
             solved: self.machine.fluid.solved,
             ..RunMetrics::default()
         };
+        self.add_shares(&mut measures);
         explain(&mut measures);
         measures
+    }
+
+    fn add_shares(&self, measures: &mut RunMetrics) {
+        measures.uses = shares::uses(self.machine, self.scenario, self.labels);
+        measures.shares = shares::shares(self.scenario, &measures.uses, None);
+        measures.gate_stops = self.machine.drfq.as_deref().map(|s| s.parks);
     }
 
     /// When control has begun, and all that it may limit: before, there is nothing to settle.

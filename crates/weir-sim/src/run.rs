@@ -4,6 +4,9 @@
 use crate::controller_kind::{ControllerKind, WeirOptions};
 use crate::cpu::cpu_max::CpuMax;
 use crate::cpu::eevdf;
+use crate::drfq;
+use crate::drfq::shares::UsePerSec;
+use crate::drfq::variant::{MEMORIES_MAX, SharesVariant};
 use crate::engine::accounting;
 use crate::engine::event_queue::Event;
 use crate::engine::machine::Machine;
@@ -15,7 +18,7 @@ use crate::thesis;
 use std::collections::BTreeMap;
 use weir_core::controller::{Config, State, step};
 use weir_core::{Description, Observation, Outcome, Plan, Platform};
-use weir_scenario::simulated::{Role, Scenario};
+use weir_scenario::simulated::{Device, DeviceKind, Role, Scenario};
 
 /// A run cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -23,9 +26,22 @@ pub enum SimError {
     /// A device profile does not exist or cannot be read.
     #[error(transparent)]
     Profile(#[from] weir_hw::memory_device::ProfileError),
+    /// A DRAM profile does not exist or cannot be read.
+    #[error(transparent)]
+    DramProfile(#[from] weir_hw::dram::DramProfileError),
     /// weir's configuration makes no sense.
     #[error(transparent)]
     Config(#[from] weir_core::controller::ConfigError),
+    /// The scheduler of shares has no clocks for so many memories.
+    #[error(
+        "{name}: {devices} devices are more than the {MEMORIES_MAX} that a flow has clocks for: leave some out"
+    )]
+    Memories {
+        /// The variant's name.
+        name: &'static str,
+        /// Devices of the scenario.
+        devices: usize,
+    },
     /// The back end cannot hold limits on this machine.
     #[error("seed {seed}, second {at_sec}: the back end {name} is refused: {why}")]
     Refused {
@@ -102,8 +118,13 @@ pub fn run_watched(
         }
         #[cfg(feature = "thesis")]
         ControllerKind::Monitor => thesis::run_user_space(scenario, None, seed)?,
+        ControllerKind::Shares(which) => shares(scenario, *which, seed)?,
         ControllerKind::Weir(options) => weir(scenario, options, seed, witness)?,
     };
+    if shows_targets(scenario, variant) {
+        let alone = uses_alone(scenario, seed)?;
+        measures.shares = drfq::shares::shares(scenario, &measures.uses, Some(&alone));
+    }
     let (policy, backend) = variant.policy_and_backend();
     (measures.policy, measures.backend, measures.seed) = (policy.into(), backend.into(), seed);
     if matches!(variant, ControllerKind::None) {
@@ -115,6 +136,42 @@ pub fn run_watched(
         }
     }
     Ok(measures)
+}
+
+/// Targets cost a run of each workload alone: they are for scenarios of shares.
+fn shows_targets(scenario: &Scenario, variant: &ControllerKind) -> bool {
+    let is_dram = |d: &Device| d.kind == DeviceKind::Dram;
+    let is_of_shares = matches!(variant, ControllerKind::Shares(_));
+    is_of_shares || scenario.devices.iter().any(is_dram)
+}
+
+/// What each workload uses alone on the machine, without a controller. Workloads of which there are several
+/// are run once.
+///
+/// # Errors
+/// As [`run`].
+pub fn uses_alone(scenario: &Scenario, seed: u64) -> Result<BTreeMap<String, UsePerSec>, SimError> {
+    let mut all = BTreeMap::new();
+    for config in &scenario.workloads {
+        let mut one = config.clone();
+        one.count = 1;
+        let lone = Scenario {
+            workloads: vec![one],
+            ..scenario.clone()
+        };
+        let uses = plain(&lone, seed, |_, _| ())?.uses;
+        let Some(used) = uses.into_values().next() else {
+            continue;
+        };
+        for copy in 1..=config.count {
+            let name = match config.count {
+                1 => config.name.clone(),
+                _ => format!("{}-{copy}", config.name),
+            };
+            all.insert(name, used.clone());
+        }
+    }
+    Ok(all)
 }
 
 pub(crate) fn nanos(sec: f64) -> u64 {
@@ -149,6 +206,19 @@ pub(crate) fn plain(
         daemon: None,
     };
     Ok(reader.read())
+}
+
+/// A run with a scheduler of shares.
+fn shares(scenario: &Scenario, variant: SharesVariant, seed: u64) -> Result<RunMetrics, SimError> {
+    if scenario.devices.len() > MEMORIES_MAX {
+        return Err(SimError::Memories {
+            name: variant.name(),
+            devices: scenario.devices.len(),
+        });
+    }
+    plain(scenario, seed, |machine, labels| {
+        drfq::variant::load(machine, variant, scenario, labels);
+    })
 }
 
 fn limit_heavy(machine: &mut Machine, labels: &[crate::from_scenario::Label], limit: CpuMax) {

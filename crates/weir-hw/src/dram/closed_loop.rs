@@ -26,6 +26,23 @@ pub enum LoopPattern {
         /// Clocks from the last write of a block to the next block.
         pause: Clock,
     },
+    /// Writes bursts one after the other, and waits for them as others do for reads: a DMA engine with a
+    /// bounded number of lines out.
+    Dma,
+    /// Reads and writes of one program, one after the other or at random.
+    Mixed {
+        /// Writes among a thousand requests.
+        writes_per_mille: u32,
+        /// At random.
+        is_random: bool,
+    },
+}
+
+impl LoopPattern {
+    /// Whether a source waits for requests of this kind.
+    fn waits_for(self, kind: BurstKind) -> bool {
+        kind == BurstKind::Read || self == LoopPattern::Dma
+    }
 }
 
 /// A source.
@@ -33,7 +50,7 @@ pub enum LoopPattern {
 pub struct LoopSource {
     /// What it does.
     pub pattern: LoopPattern,
-    /// Reads that it may have out. Writes are posted and take no place.
+    /// Reads that it may have out. Writes are posted and take no place, but for [`LoopPattern::Dma`].
     pub window: u32,
     /// Least clocks between two requests.
     pub gap: f64,
@@ -68,6 +85,8 @@ struct LoopState {
     position: u64,
     phase: u8,
     in_block: u64,
+    /// Thousandths of a write that are owed.
+    owed_writes: u32,
     pending: Option<BurstRequest>,
     accepted: u64,
 }
@@ -79,7 +98,17 @@ impl LoopState {
         let (offset, kind, is_last_phase) = match (self.source.pattern, self.phase) {
             (LoopPattern::Stream, _) => (position, BurstKind::Read, true),
             (LoopPattern::Random, _) => (self.random.draw() % REGION_BURSTS, BurstKind::Read, true),
-            (LoopPattern::Disk { .. }, _) => (position, BurstKind::Write, true),
+            (LoopPattern::Disk { .. } | LoopPattern::Dma, _) => (position, BurstKind::Write, true),
+            (
+                LoopPattern::Mixed {
+                    writes_per_mille,
+                    is_random,
+                },
+                _,
+            ) => {
+                let (offset, kind) = self.mixed(writes_per_mille, is_random, position);
+                (offset, kind, true)
+            }
             (LoopPattern::Copy, 0) => (position, BurstKind::Read, false),
             (LoopPattern::Copy, 1) => (ARRAY_BURSTS + position, BurstKind::Read, false),
             (LoopPattern::Copy, _) => {
@@ -100,10 +129,29 @@ impl LoopState {
         }
     }
 
-    /// A request was taken. Writes are posted: the source waits for reads alone.
+    /// Writes go to what was read a while ago.
+    fn mixed(&mut self, per_mille: u32, is_random: bool, position: u64) -> (u64, BurstKind) {
+        self.owed_writes += per_mille;
+        let at = if is_random {
+            self.random.draw() % REGION_BURSTS
+        } else {
+            position
+        };
+        if self.owed_writes < 1000 {
+            return (at, BurstKind::Read);
+        }
+        self.owed_writes -= 1000;
+        let later = if is_random { 0 } else { LATER_BURSTS };
+        (
+            (at + REGION_BURSTS - later) % REGION_BURSTS,
+            BurstKind::Write,
+        )
+    }
+
+    /// A request was taken. The source waits for reads, and for what its pattern says.
     fn after_accept(&mut self, kind: BurstKind, now: Clock) {
         self.accepted += 1;
-        self.out += u32::from(kind == BurstKind::Read);
+        self.out += u32::from(self.source.pattern.waits_for(kind));
         // A source that was kept waiting makes up for a few requests and not for all.
         self.next = self.next.max(now as f64 - 16.0 * self.source.gap) + self.source.gap;
         if let LoopPattern::Disk {
@@ -150,6 +198,7 @@ impl ClosedLoop {
             position: 0,
             phase: 0,
             in_block: 0,
+            owed_writes: 0,
             pending: None,
             accepted: 0,
         };
@@ -186,12 +235,17 @@ impl ClosedLoop {
                 until = until.min(*at - 1);
             }
             if let ChannelStep::Served(served) = self.channel.step(until.max(now))
-                && served.request.kind == BurstKind::Read
+                && self.waits_for(&served.request)
             {
                 self.done
                     .push(Reverse((served.done, served.request.source)));
             }
         }
+    }
+
+    fn waits_for(&self, request: &BurstRequest) -> bool {
+        let source = &self.sources[usize::from(request.source)].source;
+        source.pattern.waits_for(request.kind)
     }
 
     /// Offers what the sources have; gives the last clock before one of them has more.
@@ -217,7 +271,7 @@ impl ClosedLoop {
                     }
                     Offered::Merged => {
                         source.after_accept(request.kind, now);
-                        if request.kind == BurstKind::Read {
+                        if source.source.pattern.waits_for(request.kind) {
                             self.done.push(Reverse((now + 1, source.id)));
                         }
                     }

@@ -248,6 +248,12 @@ pub fn worst_estimate_error(run: &Run) -> Option<f64> {
     errors(run).last().copied()
 }
 
+/// Largest deviation of a workload's dominant share from its target.
+pub fn worst_share_error(run: &Run) -> Option<f64> {
+    let errors = run.shares.values().filter_map(|s| s.error_ratio);
+    errors.map(f64::abs).max_by(f64::total_cmp)
+}
+
 fn errors(run: &Run) -> Vec<f64> {
     let finite = run
         .estimate_error_ratio

@@ -2,6 +2,7 @@
 //! Bounds, from both sides.
 
 use super::*;
+use crate::results::WorkloadShares;
 use std::collections::BTreeSet;
 
 #[test]
@@ -260,6 +261,34 @@ fn a_back_end_may_have_bounds_of_its_own() {
             "device bandwidth: RMSE to set-point"
         )]
     );
+}
+
+/// The worst workload counts, on either side of its target.
+#[test]
+fn a_share_is_checked_by_its_worst_error() {
+    let mut subject = subject();
+    subject.expect = Expect {
+        share_error_ratio_max: Some(0.02),
+        ..Expect::default()
+    };
+    let checked = |error: f64| {
+        let mut held = run("drf", 36.0, 1000.0);
+        for (name, error) in [("a", 0.01), ("b", error)] {
+            let shares = WorkloadShares {
+                error_ratio: Some(error),
+                ..WorkloadShares::default()
+            };
+            held.shares.insert(name.into(), shares);
+        }
+        let results = Results {
+            runs: vec![held],
+            ..Results::default()
+        };
+        let checks = checks(&subject, &results);
+        (checks[0].passed, checks[0].measured.clone().ok())
+    };
+    assert_eq!(checked(-0.015), (true, Some(0.015)));
+    assert_eq!(checked(-0.03), (false, Some(0.03)));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a scenario may not be: values out of range, keys in the wrong place, impossible machines.
 
-use super::{Device, Kind, PhaseConfig, Scenario, WorkloadConfig};
+use super::{Device, DeviceKind, DramNode, Kind, PhaseConfig, Scenario, WorkloadConfig};
 use crate::place::Part::{self, Index, Key};
 use crate::wrong::{Checked, check_expect, join, within, wrong};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
+use weir_hw::dram::{AddressMapping, DramProfile};
 use weir_hw::memory_device::Profile;
 
 pub(crate) fn check(scenario: &Scenario) -> Checked {
@@ -40,6 +41,12 @@ pub(crate) fn check(scenario: &Scenario) -> Checked {
     for (i, device) in scenario.devices.iter().enumerate() {
         check_device(&[Key("device"), Index(i)], device)?;
     }
+    for (i, disk) in scenario.disks.iter().enumerate() {
+        let path = [Key("disk"), Index(i)];
+        within(&join(&path, "bytes_per_sec"), disk.bytes_per_sec, 1e3, 1e12)?;
+        let lines_out = f64::from(disk.lines_out);
+        within(&join(&path, "lines_out"), lines_out, 1.0, 4096.0)?;
+    }
     check_control(scenario)?;
     let mut names = BTreeSet::new();
     if scenario.workloads.is_empty() {
@@ -71,6 +78,21 @@ pub(crate) fn check(scenario: &Scenario) -> Checked {
 
 fn check_device(path: &[Part], device: &Device) -> Checked {
     within(&join(path, "groups"), f64::from(device.groups), 1.0, 512.0)?;
+    if let Some(capacity) = device.capacity_bytes_per_sec {
+        within(
+            &join(path, "capacity_bytes_per_sec"),
+            capacity,
+            4096.0,
+            1e13,
+        )?;
+    }
+    if device.kind == DeviceKind::Dram {
+        return check_dram(path, device);
+    }
+    if device.dram != DramNode::default() {
+        let why = "only for kind = \"dram\"";
+        return wrong(&join(path, "dram"), "given", why);
+    }
     let Some(own) = &device.own else {
         return check_name(path, device);
     };
@@ -80,6 +102,27 @@ fn check_device(path: &[Part], device: &Device) -> Checked {
     within(&machine("service_ns"), service_ns, 1.0, 1e9)?;
     within(&machine("idle_ns"), own.device.idle_ns, service_ns, 1e9)?;
     within(&machine("window_lines"), own.host.window_lines, 1.0, 1e4)
+}
+
+fn check_dram(path: &[Part], device: &Device) -> Checked {
+    if DramProfile::named(&device.profile).is_err() {
+        let names = DramProfile::names().join(", ");
+        let why = format!("for kind = \"dram\" allowed are {names}");
+        return wrong(&join(path, "profile"), &device.profile, why);
+    }
+    if device.groups != 1 {
+        let why = "a DRAM node has one group";
+        return wrong(&join(path, "groups"), device.groups, why);
+    }
+    let mut path = path.to_vec();
+    path.push(Key("dram"));
+    let entries = f64::from(device.dram.entries);
+    within(&join(&path, "entries"), entries, 4.0, 1024.0)?;
+    if AddressMapping::named(&device.dram.mapping).is_none() {
+        let why = "allowed are RoBaRaCoCh, ChRaBaRoCo, MOP4CLXOR";
+        return wrong(&join(&path, "mapping"), &device.dram.mapping, why);
+    }
+    Ok(())
 }
 
 fn check_name(path: &[Part], device: &Device) -> Checked {
@@ -183,7 +226,10 @@ fn check_workload(path: &[Part], scenario: &Scenario, w: &WorkloadConfig) -> Che
     if w.phases.is_empty() {
         return wrong(&at("phase"), 0, "at least one [[workload.phase]] table");
     }
-    let accesses = w.phases.iter().any(|p| p.kind == Kind::Access);
+    let accesses = w
+        .phases
+        .iter()
+        .any(|p| matches!(p.kind, Kind::Access | Kind::Dma));
     if accesses && w.resident_mib == 0 {
         let why = "above 0: a workload that accesses a device has memory there";
         return wrong(&at("resident_mib"), w.resident_mib, why);
@@ -192,6 +238,7 @@ fn check_workload(path: &[Part], scenario: &Scenario, w: &WorkloadConfig) -> Che
         let mut path = at("phase");
         path.push(Index(i));
         check_phase(&path, w, phase)?;
+        check_places(&path, scenario, phase)?;
         let is_endless =
             phase.for_ms.is_none() && phase.times.is_none() && phase.kind != Kind::Sleep;
         if is_endless && w.phases.len() > 1 {
@@ -202,24 +249,41 @@ fn check_workload(path: &[Part], scenario: &Scenario, w: &WorkloadConfig) -> Che
     Ok(())
 }
 
+/// A phase's own device and disk.
+fn check_places(path: &[Part], scenario: &Scenario, phase: &PhaseConfig) -> Checked {
+    if let Some(device) = phase.device {
+        known_device(path, scenario, device)?;
+    }
+    let disk = phase.disk.unwrap_or(0);
+    if phase.kind == Kind::Dma && disk as usize >= scenario.disks.len() {
+        let why = format!("there are {} [[disk]] tables", scenario.disks.len());
+        return wrong(&join(path, "disk"), disk, why);
+    }
+    Ok(())
+}
+
 /// Keys, whether they are given, and the kinds they belong to.
-fn keys(phase: &PhaseConfig) -> [(&'static str, bool, &'static [Kind]); 11] {
+fn keys(phase: &PhaseConfig) -> [(&'static str, bool, &'static [Kind]); 14] {
     const ACCESS: &[Kind] = &[Kind::Access];
+    const MOVES: &[Kind] = &[Kind::Access, Kind::Dma];
     [
         (
             "times",
             phase.times.is_some(),
-            &[Kind::Access, Kind::Compute],
+            &[Kind::Access, Kind::Compute, Kind::Dma],
         ),
-        ("block_kib", phase.block_kib.is_some(), ACCESS),
-        ("write_ratio", phase.write_ratio.is_some(), ACCESS),
+        ("block_kib", phase.block_kib.is_some(), MOVES),
+        ("write_ratio", phase.write_ratio.is_some(), MOVES),
+        ("device", phase.device.is_some(), MOVES),
+        ("scattered", phase.scattered.is_some(), ACCESS),
+        ("disk", phase.disk.is_some(), &[Kind::Dma]),
         ("non_temporal", phase.non_temporal.is_some(), ACCESS),
         (
             "rate_bytes_per_sec",
             phase.rate_bytes_per_sec.is_some(),
             ACCESS,
         ),
-        ("think_us", phase.think_us.is_some(), ACCESS),
+        ("think_us", phase.think_us.is_some(), MOVES),
         ("working_set_mib", phase.working_set_mib.is_some(), ACCESS),
         ("chunk_us", phase.chunk_us.is_some(), &[Kind::Compute]),
         ("mean_us", phase.mean_us.is_some(), &[Kind::Sleep]),
@@ -277,8 +341,9 @@ fn check_phase(path: &[Part], w: &WorkloadConfig, phase: &PhaseConfig) -> Checke
         Kind::Sleep if phase.mean_us.is_none() => {
             wrong(&at("mean_us"), "missing", "needed for kind = sleep")
         }
-        Kind::Access if phase.block_kib.is_none() => {
-            wrong(&at("block_kib"), "missing", "needed for kind = access")
+        Kind::Access | Kind::Dma if phase.block_kib.is_none() => {
+            let why = "needed for kind = access and kind = dma";
+            wrong(&at("block_kib"), "missing", why)
         }
         _ => Ok(()),
     }

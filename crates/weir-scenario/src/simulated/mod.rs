@@ -5,6 +5,9 @@
 //! can be or do is refused with line, key and what is allowed.
 
 pub(crate) mod check;
+mod dram_node;
+
+pub use dram_node::{DeviceKind, Disk, DramNode, MemoryOrder};
 
 use crate::wrong::ScenarioError;
 use crate::{Expect, renamed, testbed};
@@ -23,9 +26,12 @@ pub struct Scenario {
     /// The machine.
     #[serde(default)]
     pub machine: MachineConfig,
-    /// Its CXL devices.
+    /// Its CXL devices and DRAM nodes.
     #[serde(rename = "device")]
     pub devices: Vec<Device>,
+    /// Its disks: sources of DMA.
+    #[serde(default, rename = "disk")]
+    pub disks: Vec<Disk>,
     /// What is to be held, and how long is measured.
     pub control: Control,
     /// How well the machine can be observed.
@@ -86,12 +92,20 @@ impl Default for MachineConfig {
     }
 }
 
-/// One CXL device.
+/// One CXL device or DRAM node.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// A profile that is built into weir-hw, by name.
+    /// What it is: `cxl` or `dram`.
+    #[serde(default)]
+    pub kind: DeviceKind,
+    /// A profile that is built into weir-hw, by name: one of a CXL device, or one of a DRAM channel.
     pub profile: String,
+    /// A DRAM node's controller.
+    #[serde(default)]
+    pub dram: DramNode,
+    /// What shares are counted against, reads and writes together; nothing is the set-point.
+    pub capacity_bytes_per_sec: Option<f64>,
     /// Monitoring groups, each with its own counter pair.
     #[serde(default = "one")]
     pub groups: u32,
@@ -270,6 +284,8 @@ pub enum Kind {
     Compute,
     /// Sleeping.
     Sleep,
+    /// Blocks moved between a disk and the device while the task sleeps.
+    Dma,
 }
 
 /// One phase; which keys belong to which kind is checked.
@@ -280,17 +296,24 @@ pub struct PhaseConfig {
     pub kind: Kind,
     /// How long; for ever without.
     pub for_ms: Option<u64>,
-    /// access, compute: how many blocks or pieces, instead of `for_ms`.
+    /// access, compute, dma: how many blocks or pieces, instead of `for_ms`.
     pub times: Option<u32>,
-    /// access: size of a block.
+    /// access, dma: size of a block.
     pub block_kib: Option<u64>,
-    /// access: part of the blocks' bytes that are stores. Each also causes a read (write-allocate).
+    /// access: part of the blocks' bytes that are stores. Each also causes a read (write-allocate). dma: part
+    /// of the bytes that the disk writes into memory; nothing is all of them.
     pub write_ratio: Option<f64>,
+    /// access, dma: another device than the workload's, by position.
+    pub device: Option<u32>,
+    /// access: in random order, which a DRAM node feels.
+    pub scattered: Option<bool>,
+    /// dma: the disk, by position.
+    pub disk: Option<u32>,
     /// access: stores that do not read first.
     pub non_temporal: Option<bool>,
     /// access: bytes per second; a task that is late catches up for at most a second.
     pub rate_bytes_per_sec: Option<f64>,
-    /// access: CPU time used for something else after each block.
+    /// access: CPU time used for something else after each block; dma: before each block.
     pub think_us: Option<f64>,
     /// access: what it goes through; the part that does not fit into the cache causes traffic.
     pub working_set_mib: Option<f64>,

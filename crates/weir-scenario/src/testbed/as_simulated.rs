@@ -14,8 +14,8 @@
 
 use super::{CoreEvents, Load, TestbedScenario, TestbedWorkload};
 use crate::simulated::{
-    self, Attribution, Control, Device, Kind, MachineConfig, PhaseConfig, Scenario, Sensors,
-    WorkloadConfig,
+    self, Attribution, Control, Device, DeviceKind, DramNode, Kind, MachineConfig, PhaseConfig,
+    Scenario, Sensors, WorkloadConfig,
 };
 use weir_core::controller::Goal;
 use weir_core::policy::Policy;
@@ -50,10 +50,14 @@ impl TestbedScenario {
                 ..default
             },
             devices: vec![Device {
+                kind: DeviceKind::Cxl,
+                dram: DramNode::default(),
+                capacity_bytes_per_sec: None,
                 profile: profile.name.clone(),
                 groups: whole(m.groups_mib.len()),
                 own: Some(Box::new(profile)),
             }],
+            disks: Vec::new(),
             control: Control {
                 set_point_bytes_per_sec: c.set_point_ratio * queue.capacity_bytes_per_sec(),
                 goal: Goal::Bandwidth,
@@ -110,6 +114,9 @@ fn empty(kind: Kind) -> PhaseConfig {
         times: None,
         block_kib: None,
         write_ratio: None,
+        device: None,
+        scattered: None,
+        disk: None,
         non_temporal: None,
         rate_bytes_per_sec: None,
         think_us: None,

@@ -16,7 +16,6 @@ pub(crate) mod eevdf;
 pub(crate) mod realtime;
 pub(crate) mod select;
 
-#[cfg(feature = "thesis")]
 use crate::engine::event_queue::Event;
 use crate::engine::machine::{At, Machine};
 use crate::scx::WeirScheduler;
@@ -120,6 +119,30 @@ impl Machine {
         if self.cpus[cpu as usize].current.is_some() {
             self.class_on(cpu).leave(self, cpu);
         }
+    }
+
+    /// Time of the first tick after now and not before `at`.
+    pub(crate) fn tick_at(&self, at: u64) -> u64 {
+        let tick = self.shape.tick_ns;
+        at.max(self.now + 1).div_ceil(tick) * tick
+    }
+
+    /// Plans a CPU's next tick; one that is planned earlier stays and plans again.
+    pub(crate) fn plan_tick(&mut self, cpu: u32, at: Option<u64>) {
+        let Some(at) = at else { return };
+        let c = &mut self.cpus[cpu as usize];
+        if c.due.is_some_and(|due| due <= at) {
+            return;
+        }
+        c.generation = c.generation.wrapping_add(1);
+        c.due = Some(at);
+        self.queue.push(
+            at,
+            Event::Tick {
+                cpu,
+                generation: c.generation,
+            },
+        );
     }
 
     /// A tick that was planned.

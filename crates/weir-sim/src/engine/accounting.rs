@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts of a run: the truth that estimates and controllers are compared with.
+//! UseCounts of a run: the truth that estimates and controllers are compared with.
 
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::{At, Machine, Task};
 use crate::metrics::BlockWindow;
 use weir_core::units::LINE_BYTES;
 
-/// Counts of one workload.
+/// UseCounts of one workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accounting {
     /// Operations of work that is no access.
     pub ops: f64,
     /// Device bytes by monitoring group: read, written.
     pub moved: Vec<(u32, [f64; 2])>,
+    /// What of these bytes disks moved for it.
+    pub dma_bytes: f64,
     /// Blocks that were done, and how long each took.
     pub blocks: Histogram,
     /// Those that were done since the last window ended.
@@ -52,6 +54,22 @@ impl Accounting {
     /// All device bytes.
     pub(crate) fn bytes(&self) -> f64 {
         self.moved.iter().flat_map(|(_, split)| split).sum()
+    }
+}
+
+impl Machine {
+    /// A workload moved lines of a class; returns their bytes.
+    pub(crate) fn account_lines(&mut self, workload: usize, class: u32, lines: f64) -> f64 {
+        let class = self.fluid.class(class);
+        let bytes = lines * LINE_BYTES as f64;
+        let split = [bytes * (1.0 - class.write_ratio), bytes * class.write_ratio];
+        for (sum, part) in self.groups[class.group as usize].iter_mut().zip(split) {
+            *sum += part;
+        }
+        self.workloads[workload]
+            .tally
+            .move_bytes(class.group, split);
+        bytes
     }
 }
 
@@ -97,8 +115,39 @@ pub(crate) fn note_window(m: &mut Machine) {
     m.windows.push(window);
 }
 
+/// What a workload has used so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UseCounts {
+    pub cpu_ns: u64,
+    /// Bytes by monitoring group, over all devices.
+    pub bytes: Vec<f64>,
+    pub dma_bytes: f64,
+    /// When.
+    pub at_ns: u64,
+}
+
+/// UseCounts of all workloads. Settle before.
+pub(crate) fn counts(m: &Machine) -> Vec<UseCounts> {
+    let of = |workload: usize| {
+        let tally = &m.workloads[workload].tally;
+        let mut bytes = vec![0.0; m.groups.len()];
+        for (group, split) in &tally.moved {
+            bytes[*group as usize] += split.iter().sum::<f64>();
+        }
+        UseCounts {
+            cpu_ns: exact_cpu_ns(m, workload as u32),
+            bytes,
+            dma_bytes: tally.dma_bytes,
+            at_ns: m.now,
+        }
+    };
+    (0..m.workloads.len()).map(of).collect()
+}
+
 /// Forgets latencies seen so far; sums are taken as differences of windows.
 pub(crate) fn begin_measuring(m: &mut Machine) {
+    m.settle_all();
+    m.before = counts(m);
     m.fluid.forget_latencies();
     for tally in m.workloads.iter_mut().map(|w| &mut w.tally) {
         tally.blocks.clear();

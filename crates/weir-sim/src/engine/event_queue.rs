@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Dispatch { cpu: u32 },
     /// weir's scheduler checks all budgets.
     Budgets,
+    /// The scheduler of shares charges all flows.
+    Flows,
     /// CPUs compare their queues.
     Balance,
     /// Bandwidth and limits are noted.

@@ -2,34 +2,22 @@
 //! Speed of all tasks, as long as nothing changes.
 //!
 //! Between two events the set of running tasks is constant, so each device is in an equilibrium
-//! ([`LoadedDevice::solve`]) and every running task progresses at a constant rate. Tasks that do the
-//! same beside the same are one *kind*; each kind has one integral of its rate over time, and a task
-//! remembers what the integral was when it began. So time passes in O(kinds), and a mix of kinds
-//! that was seen before costs one lookup in a table.
+//! ([`weir_hw::LoadedDevice::solve`], [`super::dram_mix`]) and every running task progresses at a constant
+//! rate. Tasks that do the same beside the same are one *kind*; each kind has one integral of its rate over
+//! time, and a task remembers what the integral was when it began. So time passes in O(kinds), and a mix of
+//! kinds that was seen before costs one lookup in a table.
 //!
 //! *Two hardware threads of a core.* A thread runs at `1 − (1 − φ)·a`, where φ is the speed of a
 //! thread beside a busy one and `a` is the part of time in which its sibling executes: 1 for
 //! computing, less for a task that stalls on the device: that is the capacity that stalls leave.
 //! Two tasks of one core that both access a device halve the core's window of lines.
 
+use crate::engine::dram_mix::{Arbitration, MixSource};
 use crate::engine::histogram::{Histogram, bucket};
+use crate::engine::memory_model::{Class, MemoryModel};
 use crate::engine::program::Work;
 use std::collections::HashMap;
-use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
-
-/// How lines are moved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Class {
-    pub device: u32,
-    /// Index of the monitoring group, over all devices.
-    pub group: u32,
-    pub window_lines: f64,
-    /// Time per line of a core that has no busy sibling.
-    pub busy_ns: f64,
-    /// Part of the device's lines that are written.
-    pub write_ratio: f64,
-    pub is_non_temporal: bool,
-}
+use weir_hw::memory_device::{Equilibrium, Requester};
 
 const LINE: f64 = weir_core::units::LINE_BYTES as f64;
 /// Where a latency distribution is sampled: the middles of parts of equal weight, finer at the end.
@@ -92,7 +80,7 @@ impl DeviceTotals {
 /// All running tasks as one fluid.
 pub(crate) struct Fluid {
     classes: Vec<Class>,
-    models: Vec<LoadedDevice>,
+    models: Vec<MemoryModel>,
     totals: Vec<DeviceTotals>,
     smt: f64,
     /// Speeds that all CPUs can have, and which they have.
@@ -126,7 +114,7 @@ struct Scratch {
 }
 
 impl Fluid {
-    pub(crate) fn new(classes: Vec<Class>, models: Vec<LoadedDevice>, smt: f64) -> Self {
+    pub(crate) fn new(classes: Vec<Class>, models: Vec<MemoryModel>, smt: f64) -> Self {
         let kinds = classes.len() * 4 + 2;
         let device_count = models.len();
         Fluid {
@@ -179,6 +167,11 @@ impl Fluid {
             (Work::Compute, Some(Work::Compute)) => computing + 1,
             (Work::Compute, Some(Work::Access(class))) => computing + 2 + class,
         }
+    }
+
+    /// The kind of a disk that moves lines of this class: it has no core, so no sibling.
+    pub(crate) fn dma_kind(&self, class: u32) -> u32 {
+        class * 3
     }
 
     pub(crate) fn enter(&mut self, kind: u32) {
@@ -252,9 +245,22 @@ impl Fluid {
 
     /// A device gives only this part of its bandwidth from now on.
     pub(crate) fn degrade(&mut self, device: usize, capacity_ratio: f64) {
-        self.models[device].set_health(capacity_ratio);
+        match &mut self.models[device] {
+            MemoryModel::Cxl(model) => model.set_health(capacity_ratio),
+            MemoryModel::Dram(mix) => mix.set_health(capacity_ratio),
+        }
         self.forget_solutions();
         self.is_stale = true;
+    }
+
+    /// A DRAM node's controller has these rates or ranks of sources from now on; other devices have none.
+    pub(crate) fn arbitrate(&mut self, device: usize, arbitration: Arbitration) {
+        if let MemoryModel::Dram(mix) = &mut self.models[device]
+            && mix.arbitrate(arbitration)
+        {
+            self.forget_solutions();
+            self.is_stale = true;
+        }
     }
 
     /// Makes the rates right for the mix that runs now. True if they changed.
@@ -288,7 +294,10 @@ impl Fluid {
         self.solved += 1;
         let mut solution = Solution::default();
         for device in 0..self.models.len() {
-            let rate = self.solve_device(device as u32, key, &mut solution.rates);
+            let rate = match self.models[device] {
+                MemoryModel::Cxl(_) => self.solve_device(device as u32, key, &mut solution.rates),
+                MemoryModel::Dram(_) => self.solve_dram(device, key, &mut solution.rates),
+            };
             solution.devices.push(rate);
         }
         let computing = self.classes.len() as u32 * 3;
@@ -325,7 +334,9 @@ impl Fluid {
         if let Some(known) = self.tails.get(&key) {
             return *known;
         }
-        let model = &self.models[device as usize];
+        let MemoryModel::Cxl(model) = &self.models[device as usize] else {
+            return [1.0; 8];
+        };
         let relative = |q: f64| model.latency_quantile_ns(at, q) / at.latency_ns.max(1e-9);
         let shape = QUANTILES.map(|(q, _)| relative(q));
         self.tails.insert(key, shape);
@@ -341,10 +352,7 @@ impl Fluid {
             1 => (self.smt, 1.0),
             _ => (1.0 - (1.0 - self.smt) * mate, 0.5),
         };
-        let core_window = self.models[class.device as usize]
-            .profile()
-            .host
-            .window_lines;
+        let core_window = self.models[class.device as usize].core_window();
         Requester {
             cores: f64::from(count),
             window_lines: class.window_lines.min(core_window) * share,
@@ -353,6 +361,45 @@ impl Fluid {
             is_non_temporal: class.is_non_temporal,
             threads_per_core: 1.0,
         }
+    }
+
+    /// The equilibrium of a DRAM node, from the model of its commands.
+    fn solve_dram(
+        &mut self,
+        device: usize,
+        key: &[(u32, u32)],
+        rates: &mut Vec<(u32, f64)>,
+    ) -> DeviceRate {
+        let computing = self.classes.len() as u32 * 3;
+        let of_device =
+            |k: u32| k < computing && self.classes[(k / 3) as usize].device as usize == device;
+        let mine: Vec<(u32, u32)> = key.iter().copied().filter(|k| of_device(k.0)).collect();
+        let mut sources = Vec::new();
+        for (kind, count) in &mine {
+            let class = &self.classes[(kind / 3) as usize];
+            let source = MixSource::new(class, &self.requester(*kind, 1, 1.0));
+            sources.extend(std::iter::repeat_n(source, *count as usize));
+        }
+        let MemoryModel::Dram(mix) = &mut self.models[device] else {
+            return DeviceRate::default();
+        };
+        let found = mix.solve(&sources, &QUANTILES.map(|(q, _)| q));
+        let mut rate = DeviceRate {
+            latency_ns: found.latency_ns,
+            quantiles: found.quantiles_ns.map(|ns| (bucket(ns as u64), ns)),
+            ..DeviceRate::default()
+        };
+        let mut next = 0;
+        for (kind, count) in mine {
+            let own = &found.lines_per_ns[next..next + count as usize];
+            next += count as usize;
+            let sum: f64 = own.iter().sum();
+            let written = self.classes[(kind / 3) as usize].write_ratio;
+            rate.read += sum * (1.0 - written);
+            rate.write += sum * written;
+            rates.push((kind, sum / f64::from(count)));
+        }
+        rate
     }
 
     fn solve_device(
@@ -383,7 +430,9 @@ impl Fluid {
                 let mate = executing[*kind as usize];
                 requesters.push(self.requester(*kind, *count, mate));
             }
-            self.models[device as usize].solve(&requesters, &mut out);
+            if let MemoryModel::Cxl(model) = &mut self.models[device as usize] {
+                model.solve(&requesters, &mut out);
+            }
             let mut moved: f64 = 0.0;
             for ((kind, requester), lines) in kinds.iter().zip(&requesters).zip(&out.lines_per_sec)
             {

@@ -12,6 +12,7 @@
 
 use super::accounting::{self, Accounting};
 use super::cpu_speed::{self, SpeedChanges};
+use super::dma::{self, DmaDisk};
 use super::event_queue::{Event, EventQueue};
 use super::fluid::Fluid;
 use super::program::{Cursor, Phase, Work};
@@ -20,6 +21,7 @@ use super::task_exec;
 use crate::cpu::cpu_max::{self, Quota};
 use crate::cpu::eevdf::{self, Eevdf};
 use crate::cpu::{CpuScheduler, select};
+use crate::drfq::{self, DrfqSched};
 use crate::scx::{self, Ext};
 #[cfg(feature = "thesis")]
 use crate::thesis::sched_ext::ThesisSched;
@@ -144,6 +146,7 @@ pub(crate) struct Machine {
     pub tasks: Vec<Task>,
     pub workloads: Vec<Workload>,
     pub locks: Vec<Lock>,
+    pub disks: Vec<DmaDisk>,
     pub fluid: Fluid,
     pub queue: EventQueue,
     /// What schedules ordinary tasks.
@@ -153,6 +156,8 @@ pub(crate) struct Machine {
     pub thesis: Option<Box<ThesisSched>>,
     /// weir's scheduler, beside the fair class or in its place.
     pub ext: Option<Box<Ext>>,
+    /// State of the scheduler of shares, while it is that.
+    pub drfq: Option<Box<DrfqSched>>,
     pub rng: Rng,
     /// The speed of all CPUs changes.
     pub speed_changes: Option<SpeedChanges>,
@@ -164,6 +169,8 @@ pub(crate) struct Machine {
     /// Bytes of each monitoring group: read, written.
     pub groups: Vec<[f64; 2]>,
     pub faults: Vec<(u32, f64)>,
+    /// Counts of each workload when the measured time began.
+    pub before: Vec<accounting::UseCounts>,
     /// Device bytes at each window's end, one row a window.
     pub windows: Vec<accounting::Window>,
     /// Events handled: what a run costs.
@@ -188,12 +195,14 @@ impl Machine {
             tasks: Vec::new(),
             workloads: Vec::new(),
             locks: Vec::new(),
+            disks: Vec::new(),
             fluid,
             queue,
             ordinary: &Eevdf,
             #[cfg(feature = "thesis")]
             thesis: None,
             ext: None,
+            drfq: None,
             rng,
             speed_changes: None,
             idle_count: cpu_count,
@@ -201,6 +210,7 @@ impl Machine {
             stepping: None,
             groups: vec![[0.0; 2]; group_count],
             faults: Vec::new(),
+            before: Vec::new(),
             windows: Vec::new(),
             events: 0,
             next_end: u64::MAX,
@@ -277,6 +287,7 @@ impl Machine {
             #[cfg(feature = "thesis")]
             Event::Enqueue { .. } | Event::Dispatch { .. } => self.ordinary.handle(self, event),
             Event::Budgets => scx::tick::budgets(self),
+            Event::Flows => drfq::tick::tick(self),
             Event::Balance => select::balance(self),
             Event::Speed => cpu_speed::change_speed(self),
             Event::Window => {
@@ -310,7 +321,7 @@ impl Machine {
                 earliest = earliest.min(self.now + (left / rate).ceil() as u64);
             }
         }
-        earliest
+        earliest.min(dma::earliest_end(self))
     }
 
     /// Tasks that have done their work go on with their programs.
@@ -326,6 +337,7 @@ impl Machine {
                 task_exec::continue_on(self, cpu, task);
             }
         }
+        dma::end_blocks(self);
         // Also where the mix stayed the same.
         self.fluid.refresh();
         self.next_end = self.earliest_end();
@@ -351,17 +363,14 @@ impl Machine {
         let done = integral - t.reference;
         t.reference = integral;
         t.remaining -= done;
-        let workload = &mut self.workloads[t.workload as usize];
-        match t.work {
-            Work::Compute => workload.tally.ops += done * workload.ops_per_ns,
+        let (workload, work) = (t.workload as usize, t.work);
+        match work {
+            Work::Compute => {
+                let workload = &mut self.workloads[workload];
+                workload.tally.ops += done * workload.ops_per_ns;
+            }
             Work::Access(class) => {
-                let class = self.fluid.class(class);
-                let bytes = done * weir_core::units::LINE_BYTES as f64;
-                let split = [bytes * (1.0 - class.write_ratio), bytes * class.write_ratio];
-                for (sum, part) in self.groups[class.group as usize].iter_mut().zip(split) {
-                    *sum += part;
-                }
-                workload.tally.move_bytes(class.group, split);
+                self.account_lines(workload, class, done);
             }
         }
     }
@@ -369,6 +378,7 @@ impl Machine {
     /// Everything that runs is accounted up to now.
     pub(crate) fn settle_all(&mut self) {
         (0..self.cpus.len() as u32).for_each(|cpu| self.settle(cpu));
+        dma::settle_disks(self);
     }
 
     /// A CPU begins with a task.
@@ -446,30 +456,6 @@ impl Machine {
             self.rekind(cpu);
             self.change_sibling_of(cpu);
         }
-    }
-
-    /// Time of the first tick after now and not before `at`.
-    pub(crate) fn tick_at(&self, at: u64) -> u64 {
-        let tick = self.shape.tick_ns;
-        at.max(self.now + 1).div_ceil(tick) * tick
-    }
-
-    /// Plans a CPU's next tick; one that is planned earlier stays and plans again.
-    pub(crate) fn plan_tick(&mut self, cpu: u32, at: Option<u64>) {
-        let Some(at) = at else { return };
-        let c = &mut self.cpus[cpu as usize];
-        if c.due.is_some_and(|due| due <= at) {
-            return;
-        }
-        c.generation = c.generation.wrapping_add(1);
-        c.due = Some(at);
-        self.queue.push(
-            at,
-            Event::Tick {
-                cpu,
-                generation: c.generation,
-            },
-        );
     }
 
     /// Arms the timers that a group's bandwidth needs.

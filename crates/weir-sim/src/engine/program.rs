@@ -41,6 +41,15 @@ pub(crate) enum What {
     Sleep { mean_ns: f64, random: bool },
     /// A daemon that works when it is given work.
     Served,
+    /// Blocks that a disk moves while the task sleeps.
+    Dma {
+        disk: u32,
+        class: u32,
+        /// Lines of one block.
+        lines: f64,
+        /// CPU time before each block.
+        think_ns: f64,
+    },
 }
 
 /// Where a task is in its program.
@@ -85,4 +94,6 @@ pub(crate) enum Step {
     Wait,
     /// Take this lock.
     Lock(u32),
+    /// Sleep until a disk has moved so many lines.
+    Dma { disk: u32, class: u32, lines: f64 },
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tasks going through their programs: blocks, rates, locks, sleep.
 
+use super::dma;
 use super::event_queue::Event;
 use super::machine::{At, Machine};
 use super::program::{Cursor, Phase, Stage, Step, What, Work};
@@ -38,6 +39,10 @@ pub(crate) fn carry_on(m: &mut Machine, task: u32) {
                 return;
             }
             Step::Sleep(until) => return sleep(m, task, Some(until)),
+            Step::Dma { disk, class, lines } => {
+                sleep(m, task, None);
+                return dma::submit(m, disk, task, class, lines);
+            }
             Step::Wait => return sleep(m, task, None),
         }
     }
@@ -61,6 +66,10 @@ pub(crate) fn continue_on(m: &mut Machine, cpu: u32, task: u32) {
         match step {
             Step::Sleep(until) => sleep(m, task, Some(until)),
             Step::Lock(_) => m.tasks[task as usize].at = At::Blocked,
+            Step::Dma { disk, class, lines } => {
+                sleep(m, task, None);
+                dma::submit(m, disk, task, class, lines);
+            }
             _ => sleep(m, task, None),
         }
         m.pick(cpu);
@@ -194,6 +203,12 @@ fn step_of(m: &mut Machine, task: u32, workload: usize, what: &What) -> Option<S
             Some(Step::Run(Work::Compute, t.given))
         }
         What::Compute { chunk_ns, lock } => chunk(m, task, chunk_ns, lock),
+        What::Dma {
+            disk,
+            class,
+            lines,
+            think_ns,
+        } => disk_block(m, task, Step::Dma { disk, class, lines }, think_ns),
         What::Access {
             class,
             lines,
@@ -236,6 +251,31 @@ fn chunk(m: &mut Machine, task: u32, chunk_ns: f64, lock: Option<u32>) -> Option
             chunk(m, task, chunk_ns, lock)
         }
     }
+}
+
+/// A block of a disk: the task prepares it, sleeps while it is moved, and goes on.
+fn disk_block(m: &mut Machine, task: u32, moved: Step, think_ns: f64) -> Option<Step> {
+    let now = m.now;
+    let t = &mut m.tasks[task as usize];
+    let cursor = &mut t.cursor;
+    if cursor.stage == Stage::Locked {
+        cursor.stage = Stage::Ready;
+        let latency = now - cursor.issued;
+        m.workloads[t.workload as usize].tally.end_block(latency);
+    }
+    if cursor.stage == Stage::Ready {
+        if now >= cursor.until || cursor.left == 0 {
+            return None;
+        }
+        cursor.left = cursor.left.saturating_sub(1);
+        cursor.issued = now;
+        cursor.stage = Stage::Issue;
+        if think_ns > 0.0 {
+            return Some(Step::Run(Work::Compute, think_ns));
+        }
+    }
+    cursor.stage = Stage::Locked;
+    Some(moved)
 }
 
 fn block(

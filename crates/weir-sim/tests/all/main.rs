@@ -9,5 +9,6 @@ mod harm;
 mod partial;
 mod physics;
 mod scenarios;
+mod shares;
 mod speed;
 mod thesis;

@@ -48,7 +48,9 @@ pub struct SimArgs {
     /// What controls, one run each: none, cpu-max (weir), sched-ext (weir with its scheduler for limited
     /// tasks), sched-ext-served (the same where the kernel serves limited tasks better), sched-ext-full
     /// (weir's scheduler for all ordinary tasks), sched-ext-polled and sched-ext-full-polled (the same where
-    /// weir reads the counters for its scheduler), or all but sched-ext. In a build with the thesis's
+    /// weir reads the counters for its scheduler), or all but sched-ext. drfq shares out CPUs, DRAM and CXL
+    /// together; drfq-source and drfq-target are its scheduler and its rates of memory controllers alone, and
+    /// thesis-drfqs is the scheduler of the DRFQS thesis. In a build with the thesis's
     /// controllers also thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups,
     /// thesis-cgroups-simple, thesis-monitor (watches only)
     #[arg(

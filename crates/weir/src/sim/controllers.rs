@@ -4,7 +4,7 @@
 use crate::cli::{PolicyName, renamed};
 use crate::output::text::{harmless, perhaps};
 use anyhow::{Result, bail};
-use weir_sim::{Backend, ControllerKind, Scenario};
+use weir_sim::{Backend, ControllerKind, Scenario, SharesVariant};
 
 /// weir's own back end, as it is called everywhere else.
 pub const WEIR: &str = "cpu-max";
@@ -110,6 +110,9 @@ pub fn choose(
     let mut known = usual.clone();
     #[cfg(feature = "thesis")]
     known.push(Choice::of(ControllerKind::Monitor));
+    for (_, variant) in SharesVariant::ALL {
+        known.push(Choice::of(ControllerKind::Shares(variant)));
+    }
     for backend in [Backend::SchedExt, Backend::SchedExtFull] {
         known.push(Choice::of(ControllerKind::weir_that_polls(
             backend, scenario,

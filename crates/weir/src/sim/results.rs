@@ -6,10 +6,13 @@ use super::controllers::Choice;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use weir_hw::dram::DramProfile;
 use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
 use weir_report::ScenarioInfo;
 use weir_report::results::{Caveat, LimitedLatency, Origin, Results, Run};
+use weir_scenario::figures::WorkloadShares;
+use weir_scenario::simulated::DeviceKind;
 use weir_sim::{RunMetrics, Scenario};
 
 /// The run as results have it.
@@ -38,10 +41,20 @@ pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
         estimate_error_ratio: m.estimate_error_ratio.clone(),
         shares: BTreeMap::new(),
         series: m.series.clone(),
+        shares: shown_shares(m),
         virtual_sec: Some(m.simulated_sec),
         // Runs share the CPUs: what one took says nothing about it.
         wall_sec: None,
         missing: m.missing.clone(),
+    }
+}
+
+/// Shares are results where they have a target: in scenarios of shares.
+fn shown_shares(m: &RunMetrics) -> BTreeMap<String, WorkloadShares> {
+    let has_target = m.shares.values().any(|s| s.target_ratio.is_some());
+    match has_target {
+        true => m.shares.clone(),
+        false => BTreeMap::new(),
     }
 }
 
@@ -99,6 +112,13 @@ pub fn subject(loaded: &Loaded, seed: u64) -> Result<ScenarioInfo> {
 fn capacity(scenario: &Scenario) -> Result<f64> {
     let mut sum = 0.0;
     for device in &scenario.devices {
+        if device.kind == DeviceKind::Dram {
+            let profile = DramProfile::named(&device.profile)
+                .with_context(|| format!("scenario {}", scenario.name))?;
+            let burst_ns = profile.ns(profile.timing.bl_clocks as f64);
+            sum += profile.organisation.burst_bytes as f64 / burst_ns * 1e9;
+            continue;
+        }
         let profile = device
             .figures()
             .with_context(|| format!("scenario {}", scenario.name))?;

@@ -60,6 +60,16 @@ impl FrLvtf {
         }
     }
 
+    /// Without the kernel's part: sources have these ranks for ever, by their numbers; the lowest goes first.
+    pub fn with_ranks(profile: &DramProfile, ranks: &[u64]) -> FrLvtf {
+        let mut order = FrLvtf::new(profile, SLICE_NS);
+        (order.tick_clocks, order.next_tick) = (Clock::MAX, Clock::MAX);
+        for (source, rank) in ranks.iter().enumerate() {
+            order.registers.of(source as u16).rank = *rank;
+        }
+        order
+    }
+
     fn tick(&mut self) {
         let Self {
             shares,

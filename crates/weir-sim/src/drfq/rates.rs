@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rates of memory controllers: each user's part of what the memory gives, by weight. A flow that wants less
+//! leaves the rest to others. One that leads gets a little less, so that clocks, and with them DMA and what
+//! was lost meanwhile, are put right.
+
+use super::flow_table::DrfqSched;
+use super::state;
+use crate::engine::dram_mix::Arbitration;
+use crate::engine::machine::Machine;
+use weir_core::BytesPerSec;
+use weir_core::policy::{Demand, Policy, split};
+
+/// A lead of this changes a rate by the factor e, virtual nanoseconds.
+const LEAD_NS: f64 = 20e6;
+/// Most by which a lead changes a rate.
+const CHANGE_MAX: f64 = 4.0;
+/// Room above what a flow uses that is limited by something else.
+const ROOM: f64 = 1.25;
+/// Rate of a flow that was not seen to use the memory, part of its capacity.
+const UNSEEN: f64 = 0.01;
+
+/// Sets the rates of all controllers.
+pub(crate) fn arbitrate(m: &mut Machine) {
+    for memory in 0..state(m).memories.len() {
+        let rates = state(m).rates_of(memory);
+        m.fluid.arbitrate(memory, Arbitration::Rates(rates));
+    }
+}
+
+impl DrfqSched {
+    fn rates_of(&self, memory: usize) -> Vec<f64> {
+        let resource = memory + 1;
+        let capacity = self.capacity[resource] as f64;
+        let state = &self.memories[memory];
+        let gives = if state.is_saturated {
+            state.served
+        } else {
+            capacity
+        };
+        let demand = |index: usize| {
+            let flow = &self.flows[index];
+            let share = |r: usize| flow.rate[r] / self.capacity[r].max(1) as f64;
+            let own = share(resource);
+            let is_elsewhere = (0..self.capacity.len()).any(|r| share(r) > own);
+            let wants = match () {
+                () if !self.uses(index, memory) => 0.0,
+                () if is_elsewhere || flow.is_satisfied => flow.rate[resource] * ROOM,
+                () => f64::INFINITY,
+            };
+            Demand {
+                bytes_per_sec: BytesPerSec::new(wants),
+                weight: flow.flow.weight as f64,
+            }
+        };
+        let demands: Vec<Demand> = (0..self.flows.len()).map(demand).collect();
+        let parts = split(Policy::MaxMin, &demands, BytesPerSec::new(gives));
+        let rate = |(index, part): (usize, &BytesPerSec)| {
+            let level = self.level_of(index);
+            let lead = self.flows[index].flow.key_ns().wrapping_sub(level) as i64;
+            let change = (-lead as f64 / LEAD_NS).exp();
+            let part = part.get().max(capacity * UNSEEN);
+            part * change.clamp(1.0 / CHANGE_MAX, CHANGE_MAX)
+        };
+        parts.iter().enumerate().map(rate).collect()
+    }
+}
