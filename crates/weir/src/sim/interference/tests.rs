@@ -129,7 +129,6 @@ fn what_a_cell_lacks_is_named() {
                 "counters.l2_miss_latency_ns",
                 cell.counters.l2_miss_latency_ns.is_none(),
             ),
-            ("victim.width_bytes", cell.victim.width_bytes.is_none()),
         ];
         for (name, is_null) in lacks {
             let group = name.split('.').next().unwrap();
