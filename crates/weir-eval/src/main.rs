@@ -17,6 +17,7 @@ mod controllers;
 mod device;
 mod light_users;
 mod profile;
+mod random;
 #[cfg(test)]
 mod reference_tests;
 mod thesis;

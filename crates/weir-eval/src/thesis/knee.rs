@@ -3,6 +3,7 @@
 //! the model's own knee.
 
 use super::context::{EvalContext, command, heads, number, signed_percent, text, words};
+use crate::random::Random;
 use anyhow::Result;
 use serde_json::json;
 use weir_core::knee::{self, LoadPoint};
@@ -197,32 +198,4 @@ fn true_knee(profile: &Profile, threads: f64, mix: LoadMix) -> f64 {
     };
     let best = points.iter().max_by(|a, b| power(a).total_cmp(&power(b)));
     best.map_or(0.0, |p| p.bandwidth_bytes_per_sec)
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// 0 to below 1.
-    fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.next() % count.max(1) as u64).unwrap_or(0)
-    }
-
-    /// Mean 0, standard deviation 1 (Box and Muller).
-    fn normal(&mut self) -> f64 {
-        let (a, b) = (1.0 - self.part(), self.part());
-        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-    }
 }
