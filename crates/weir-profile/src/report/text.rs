@@ -17,6 +17,9 @@ pub(super) const LABEL: usize = 39;
 /// The report as text.
 pub fn text(report: &Report) -> String {
     let mut out = report.headline.join("\n") + "\n";
+    if let Some(sums) = report.places.sums() {
+        line(&mut out, &sums);
+    }
     for subject in &report.subjects {
         describe(&mut out, subject);
     }
