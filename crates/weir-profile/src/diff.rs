@@ -4,8 +4,8 @@
 //! follow each other are alike, so they count for fewer than they are.
 
 use crate::counts::Counts;
-use crate::figure::{Unit, printable};
-use crate::stages::residence_ns;
+use crate::figure::{Answer, Unit, printable};
+use crate::stages::{Capacities, queue};
 use crate::window_file::WindowFile;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,8 @@ pub enum DiffFigure {
     PerSec,
     /// Mean time of a request, ns.
     ResidenceNs,
+    /// What of it the idle machine does not have, ns.
+    WaitingNs,
 }
 
 /// One side.
@@ -86,9 +88,40 @@ pub struct DiffRow {
 
 type Key = (String, Role, DiffFigure);
 
-/// Compares two files, a subject and figure a row.
-pub fn diff(before: &WindowFile, after: &WindowFile, workload: Option<&str>) -> Vec<DiffRow> {
-    let [first, second] = [before, after].map(|file| observations(&file.windows, workload));
+/// Counts of the idle machine, and of each workload at a time at which all was well.
+struct IdleCounts {
+    machine: Counts,
+    workloads: BTreeMap<String, Counts>,
+}
+
+impl IdleCounts {
+    fn new(file: &WindowFile) -> IdleCounts {
+        let machine = file.windows.iter().flat_map(|window| &window.machine);
+        let all = file.windows.iter().flat_map(|window| &window.workloads);
+        let mut of: BTreeMap<&str, Vec<&Count>> = BTreeMap::new();
+        for one in all {
+            of.entry(one.id.as_str()).or_default().extend(&one.counts);
+        }
+        let workloads = of.into_iter();
+        IdleCounts {
+            machine: Counts::new(machine, None),
+            workloads: workloads
+                .map(|(id, counts)| (id.to_owned(), Counts::new(counts, None)))
+                .collect(),
+        }
+    }
+}
+
+/// Compares two files, a subject and figure a row. With `idle`, a recording of the idle machine, waiting times too.
+pub fn diff(
+    before: &WindowFile,
+    after: &WindowFile,
+    idle: Option<&WindowFile>,
+    workload: Option<&str>,
+) -> Vec<DiffRow> {
+    let idle = idle.map(IdleCounts::new);
+    let of = |file: &WindowFile| observations(&file.windows, idle.as_ref(), workload);
+    let [first, second] = [before, after].map(of);
     let keys: BTreeSet<&Key> = first.keys().chain(second.keys()).collect();
     let rows = keys.into_iter().map(|key| {
         let side = |all: &BTreeMap<Key, Vec<f64>>| all.get(key).map(|values| side(values));
@@ -97,7 +130,7 @@ pub fn diff(before: &WindowFile, after: &WindowFile, workload: Option<&str>) -> 
             subject: key.0.clone(),
             role: key.1,
             figure: key.2,
-            verdict: verdict(before, after),
+            verdict: verdict(key.2, before, after),
             before,
             after,
         }
@@ -106,21 +139,25 @@ pub fn diff(before: &WindowFile, after: &WindowFile, workload: Option<&str>) -> 
 }
 
 /// Values of each figure, one of each window that has it.
-fn observations(windows: &[Window], workload: Option<&str>) -> BTreeMap<Key, Vec<f64>> {
+fn observations(
+    windows: &[Window],
+    idle: Option<&IdleCounts>,
+    workload: Option<&str>,
+) -> BTreeMap<Key, Vec<f64>> {
     let mut all: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for window in windows {
-        let mut of = |subject: &str, counts: &[Count]| {
+        let mut of = |subject: &str, counts: &[Count], idle: Option<&Counts>| {
             let counts = Counts::new(counts, window.length());
             let roles: Vec<Role> = counts.roles().collect();
             for role in roles {
-                for (figure, value) in figures(&counts, role) {
+                for (figure, value) in figures(&counts, idle, role) {
                     let key = (printable(subject), role, figure);
                     all.entry(key).or_default().push(value);
                 }
             }
         };
         if workload.is_none() {
-            of("machine", &window.machine);
+            of("machine", &window.machine, idle.map(|idle| &idle.machine));
         }
         let wanted = |id: &str| workload.is_none_or(|part| id.contains(part));
         for one in window
@@ -128,21 +165,30 @@ fn observations(windows: &[Window], workload: Option<&str>) -> BTreeMap<Key, Vec
             .iter()
             .filter(|one| wanted(one.id.as_str()))
         {
-            of(one.id.as_str(), &one.counts);
+            let id = one.id.as_str();
+            of(
+                id,
+                &one.counts,
+                idle.and_then(|idle| idle.workloads.get(id)),
+            );
         }
     }
     all
 }
 
-fn figures(counts: &Counts, role: Role) -> Vec<(DiffFigure, f64)> {
+fn figures(counts: &Counts, idle: Option<&Counts>, role: Role) -> Vec<(DiffFigure, f64)> {
     let mut all = Vec::new();
     if let (Ok(count), Some(length)) = (counts.get(role), counts.length()) {
         all.push((DiffFigure::PerSec, count.value / length.secs_f64()));
     }
     if role.quantity == Quantity::Occupancy {
-        let known = residence_ns(counts, role).ok();
-        let known = known.filter(|figure| figure.unit == Unit::Ns);
-        all.extend(known.map(|figure| (DiffFigure::ResidenceNs, figure.value)));
+        let queue = queue(counts, idle, role, &Capacities::new());
+        let mut add = |figure, answer: Answer| {
+            let known = answer.ok().filter(|known| known.unit == Unit::Ns);
+            all.extend(known.map(|known| (figure, known.value)));
+        };
+        add(DiffFigure::ResidenceNs, queue.residence_ns);
+        add(DiffFigure::WaitingNs, queue.waiting_ns);
     }
     all
 }
@@ -170,7 +216,7 @@ fn side(values: &[f64]) -> DiffSide {
     }
 }
 
-fn verdict(before: Option<DiffSide>, after: Option<DiffSide>) -> DiffVerdict {
+fn verdict(figure: DiffFigure, before: Option<DiffSide>, after: Option<DiffSide>) -> DiffVerdict {
     let (a, b) = match (before, after) {
         (Some(a), Some(b)) => (a, b),
         (None, _) => return DiffVerdict::Appeared,
@@ -180,11 +226,14 @@ fn verdict(before: Option<DiffSide>, after: Option<DiffSide>) -> DiffVerdict {
     if a.mean == b.mean {
         return why("it is the same".into());
     }
-    if a.mean <= 0.0 {
-        return DiffVerdict::Appeared;
-    }
-    if b.mean <= 0.0 {
-        return DiffVerdict::Vanished;
+    let from_or_to_none = match (a.mean <= 0.0, b.mean <= 0.0) {
+        (true, _) => Some(DiffVerdict::Appeared),
+        (_, true) => Some(DiffVerdict::Vanished),
+        _ => None,
+    };
+    // A time that is a difference may be 0 by chance; a count of 0 is none.
+    if let (Some(none), false) = (&from_or_to_none, figure == DiffFigure::WaitingNs) {
+        return none.clone();
     }
     let least = a.independent.min(b.independent);
     if a.windows.min(b.windows) < 4 || least < WINDOWS_MIN {
@@ -203,7 +252,8 @@ fn verdict(before: Option<DiffSide>, after: Option<DiffSide>) -> DiffVerdict {
     };
     let half = student(freedom) * (va + vb).sqrt();
     let difference = b.mean - a.mean;
-    let of = |difference: f64| ((a.mean + difference) / a.mean).max(0.0);
+    let base = if a.mean > 0.0 { a.mean } else { b.mean };
+    let of = |difference: f64| ((a.mean + difference) / base).max(0.0);
     let interval = [of(difference - half), of(difference + half)];
     if difference.abs() <= half {
         let [low, high] = interval.map(|ratio| (ratio - 1.0) * 100.0);
@@ -211,10 +261,10 @@ fn verdict(before: Option<DiffSide>, after: Option<DiffSide>) -> DiffVerdict {
             "by {low:+.1} to {high:+.1} %: the windows scatter more than they differ"
         ));
     }
-    DiffVerdict::Changed {
+    from_or_to_none.unwrap_or(DiffVerdict::Changed {
         ratio: b.mean / a.mean,
         interval,
-    }
+    })
 }
 
 /// The quantile of Student's distribution that belongs to [`QUANTILE`] (Cornish and Fisher's expansion; within 2 %
@@ -244,6 +294,7 @@ impl DiffRow {
         match self.figure {
             DiffFigure::PerSec => format!("{} a second", self.role),
             DiffFigure::ResidenceNs => format!("residence of {}, ns", self.role),
+            DiffFigure::WaitingNs => format!("waiting time of {}, ns", self.role),
         }
     }
 }
@@ -298,7 +349,7 @@ mod tests {
 
     fn one(before: &[u64], after: &[u64]) -> DiffVerdict {
         let role = "tor.drd.cxl.inserts";
-        let rows = diff(&file(before, role), &file(after, role), None);
+        let rows = diff(&file(before, role), &file(after, role), None, None);
         assert_eq!(rows.len(), 1);
         rows[0].verdict.clone()
     }
@@ -336,6 +387,7 @@ mod tests {
             &file(&QUIET, "tor.drd.cxl.inserts"),
             &file(&QUIET, "tor.rfo.cxl.inserts"),
             None,
+            None,
         );
         let said = text(&rows, false);
         assert!(
@@ -349,6 +401,57 @@ mod tests {
         assert!(
             said.starts_with("0 figures changed, 2 appeared or vanished, 0 are"),
             "{said}"
+        );
+    }
+
+    /// Windows of a second in which requests of a queue stay so many cycles of 2 GHz.
+    fn stays(cycles: &[u64]) -> WindowFile {
+        let window = |(place, cycles): (usize, &u64)| Window {
+            from: Nanos(place as u64 * 1_000_000_000),
+            to: Nanos((place as u64 + 1) * 1_000_000_000),
+            machine: vec![
+                count("tor.any.any.clock", 2_000_000_000),
+                count("tor.drd.cxl-own.inserts", 1000),
+                count("tor.drd.cxl-own.occupancy", cycles * 1000),
+            ],
+            ..Window::default()
+        };
+        WindowFile {
+            header: Header::new("test"),
+            windows: cycles.iter().enumerate().map(window).collect(),
+        }
+    }
+
+    #[test]
+    fn waiting_times_are_compared_where_the_idle_machine_is_known() {
+        let (quiet, slow) = (
+            [800, 802, 799, 803, 798, 801],
+            [1200, 1210, 1190, 1205, 1195, 1200],
+        );
+        let idle = stays(&[790]);
+        let waits = |before: &[u64], after: &[u64], idle: Option<&WindowFile>| {
+            let rows = diff(&stays(before), &stays(after), idle, None);
+            let mut rows = rows.into_iter();
+            rows.find(|row| row.figure == DiffFigure::WaitingNs)
+        };
+        assert!(waits(&quiet, &slow, None).is_none());
+        let found = waits(&quiet, &slow, Some(&idle)).unwrap();
+        let means = [found.before, found.after].map(|side| side.unwrap().mean);
+        assert!(
+            (means[0] - 5.25).abs() < 0.01 && (means[1] - 205.0).abs() < 0.01,
+            "{means:?}"
+        );
+        assert!(matches!(found.verdict, DiffVerdict::Changed { ratio, .. } if ratio > 30.0));
+        // Scatter about the idle machine's time is no wait that appeared.
+        let none = waits(
+            &[785, 786, 784, 786, 785, 784],
+            &[788, 793, 784, 787, 786, 785],
+            Some(&idle),
+        );
+        let none = none.unwrap();
+        assert!(
+            matches!(none.verdict, DiffVerdict::NotDistinguishable { .. }),
+            "{none:?}"
         );
     }
 

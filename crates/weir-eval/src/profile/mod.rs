@@ -3,9 +3,12 @@
 //! seeds draw.
 //!
 //! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits,
-//! [`stall_splits`] the split of stalls; [`plans`] says how is counted, [`errors`] sums errors up.
+//! [`stall_splits`] the split of stalls, [`causes_named`] what rules find; [`plans`] says how is counted,
+//! [`distortion`] what is told wrong on purpose, [`errors`] sums errors up.
 
+mod causes_named;
 mod comparison;
+mod distortion;
 mod errors;
 mod plans;
 mod stage_times;
@@ -14,6 +17,7 @@ mod stall_splits;
 use anyhow::Result;
 use clap::Args;
 use comparison::{Aims, ComparedFigure, ComparedRun, Comparison};
+use distortion::Distortion;
 use errors::ErrorSummary;
 use plans::Counting;
 use serde::Serialize;
@@ -40,6 +44,10 @@ pub struct ProfileEvalArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["all", "turns", "spread"])]
     pub counting: Vec<Counting>,
 
+    /// What is told wrong.
+    #[command(flatten)]
+    pub distortion: Distortion,
+
     /// Show so many of the largest errors of each row
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = whole::<usize>)]
     pub worst: usize,
@@ -57,6 +65,8 @@ const HELP: &str = "\
 Examples:
   weir-eval profile --seeds 60
   weir-eval profile --seeds 5 --counting turns --worst 3
+  weir-eval profile --seeds 20 --counters-off 0.1 --counting all
+  weir-eval profile two:medium --seeds 100 --counting all
   weir-eval profile tor-held:strong --seeds 5 --json | jq '.rows[]'
 
 Errors are relative unless the row says otherwise. A figure that the profiler refuses has no error and is counted
@@ -88,6 +98,13 @@ const OUTSIDE: Option<Aims> = Some(Aims {
     all: 0.1,
     turns: 0.1,
     spread: 0.1,
+});
+
+/// Machines with two causes of which not both are named.
+const BOTH: Option<Aims> = Some(Aims {
+    all: 0.3,
+    turns: 0.3,
+    spread: 0.3,
 });
 
 /// All that is compared.
@@ -162,6 +179,16 @@ const COMPARISONS: &[Comparison] = &[
         aims: None,
         figures: stall_splits::by_algorithm_2,
     },
+    Comparison {
+        name: "causes that are not named",
+        aims: None,
+        figures: causes_named::each,
+    },
+    Comparison {
+        name: "two causes, not both named",
+        aims: BOTH,
+        figures: causes_named::both,
+    },
 ];
 
 /// A row of the table.
@@ -209,7 +236,7 @@ pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
         let mut figures: Vec<Vec<(u64, ComparedFigure)>> =
             COMPARISONS.iter().map(|_| Vec::new()).collect();
         for n in 0..u64::from(args.seeds) {
-            let case = case(&runs, args.seed.wrapping_add(n), counting)?;
+            let case = case(&runs, args.seed.wrapping_add(n), counting, args.distortion)?;
             for (kind, figures) in COMPARISONS.iter().zip(&mut figures) {
                 let all = (kind.figures)(&case).into_iter();
                 figures.extend(all.map(|figure| (case.seed, figure)));
@@ -235,15 +262,25 @@ pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
     Ok(if is_missed { Exit::Finding } else { Exit::Done })
 }
 
-fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<ComparedRun> {
+fn case(
+    runs: &ServerRuns,
+    seed: u64,
+    counting: Counting,
+    distortion: Distortion,
+) -> Result<ComparedRun> {
     let mut scenario = runs.scenario(seed)?;
     scenario.plan = counting.plan();
     scenario.run.window_us *= counting.window_ratio();
-    let recording = record_server(&scenario, seed)?;
+    distortion.of_machine(&mut scenario);
+    let mut recording = record_server(&scenario, seed)?;
+    distortion.of_counts(&mut recording.file, seed);
+    let mut idle = record_idle(&scenario, seed)?;
+    // The same counters, off by as much.
+    distortion.of_counts(&mut idle, seed);
     Ok(ComparedRun {
         seed,
         file: recording.file,
-        idle: record_idle(&scenario, seed)?,
+        idle,
         truth: recording.truth,
     })
 }

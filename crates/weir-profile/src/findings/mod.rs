@@ -3,6 +3,7 @@
 //! next move. A rule that lacks a count says so; it does not say that nothing is wrong.
 
 mod before_llc;
+mod before_table;
 mod chains;
 mod device_saturated;
 mod device_slow;

@@ -36,7 +36,7 @@ use judged::{Span, judged};
 use over_time::OverTime;
 use scene::{Scene, total_length};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::window::role::Stage;
 use weir_core::{Nanos, Role, Window};
 
@@ -62,6 +62,8 @@ pub struct Options<'a> {
     pub pathfinder: bool,
     /// What changes over the recording, too.
     pub over_time: bool,
+    /// Without what would be otherwise, each of which is another fit of the model of stalls.
+    pub brief: bool,
 }
 
 /// A report.
@@ -213,8 +215,8 @@ impl<'a> Recorded<'a> {
         Subject {
             name: name.map_or_else(|| MACHINE.to_owned(), printable),
             what_if: match &of_all.stalls {
-                Ok(_) => what_if(self.whole.scene(), idle, name),
-                Err(_) => Vec::new(),
+                Ok(_) if !self.options.brief => what_if(self.whole.scene(), idle, name),
+                _ => Vec::new(),
             },
             figures: of_all,
             phases,
@@ -261,6 +263,15 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
             .collect(),
         unassigned: unassigned(&file.windows),
     }
+}
+
+/// The stalls of each workload in all windows together, and nothing else of a report.
+pub fn workload_stalls(file: &WindowFile) -> BTreeMap<String, Result<StallSplit, Refusal>> {
+    let scene = Scene::new(&file.windows, &file.header.capacities);
+    let all = scene.sharers();
+    let names = all.iter().map(|sharer| sharer.name);
+    let split = |name: &str| (name.to_owned(), stalls(&scene.sources(Some(name))));
+    names.map(split).collect()
 }
 
 /// The machine, and the workloads of all windows.

@@ -21,6 +21,9 @@ pub fn text(report: &Report) -> String {
     for note in &report.notes {
         line(&mut out, &format!("note: {note}"));
     }
+    if let Some(sums) = report.places.sums() {
+        line(&mut out, &sums);
+    }
     for subject in &report.subjects {
         describe(&mut out, subject);
     }

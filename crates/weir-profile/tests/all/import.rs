@@ -246,7 +246,7 @@ proptest! {
             let made = windows(&stat, &recipes(), &naming, None);
             let again = WindowFile::parse(&made.to_text().unwrap());
             prop_assert_eq!(again.as_ref(), Ok(&made));
-            let found = report(&made, &Options { idle: Some(&made), each: true, pathfinder: true, workload: None, over_time: true });
+            let found = report(&made, &Options { idle: Some(&made), each: true, pathfinder: true, over_time: true, ..Options::default() });
             prop_assert!(!text::text(&found).contains("NaN"));
             prop_assert!(serde_json::to_string(&found).is_ok());
         }

@@ -349,7 +349,7 @@ fn two_recordings_stand_side_by_side() {
         recording(12, &names(&["db", "old"]), 1),
         recording(12, &names(&["db", "<new>"]), 9),
     );
-    let rows = diff(&before, &after, None);
+    let rows = diff(&before, &after, None, None);
     let [first, second] = [&before, &after].map(|file| reported(file, None));
     let sides = [
         Reported {

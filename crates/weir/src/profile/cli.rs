@@ -20,6 +20,8 @@ pub struct ProfileArgs {
 pub enum ProfileCommand {
     /// Count on this machine into a file of windows: cgroups, a process, a command, or all
     Record(RecordArgs),
+    /// The answer, stalls and stages of each workload on the screen, refreshed each window
+    Live(LiveArgs),
     /// Make a file of windows of what `perf stat` counted
     Import(ImportArgs),
     /// What is wrong, for which workload, how sure that is, and what to do; then all figures
@@ -82,6 +84,65 @@ Needs root or CAP_PERFMON. A file that exists is not overwritten. A recording th
 be read.
 
 Exit codes: 0 recorded, 2 trouble; the command's own, 127 if it cannot be executed.";
+
+/// `weir profile live`.
+#[derive(Debug, Args)]
+#[command(after_help = LIVE_HELP, group = ArgGroup::new("windows").args(["file", "sim", "cgroup", "pid"]))]
+pub struct LiveArgs {
+    /// Play this file of windows [default: count on this machine]
+    pub file: Option<PathBuf>,
+
+    /// Play a scenario of `weir profile sim`
+    #[arg(long, value_name = "SCENARIO")]
+    pub sim: Option<String>,
+
+    /// Seed of the scenario
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "sim", value_parser = crate::cli::numbers::whole::<u64>)]
+    pub seed: u64,
+
+    /// Count for the tasks of this cgroup, such as system.slice/db.service; several may be given
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<String>,
+
+    /// Count for this process and all that it starts from now on
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+
+    /// Length of a window that is counted, 100ms to 1h
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "1s"
+    )]
+    pub interval: Span,
+
+    /// A file of windows of the idle machine, or of a time at which all was well
+    #[arg(long, value_name = "FILE")]
+    pub idle: Option<PathBuf>,
+
+    /// Only workloads with this in their name
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+
+    /// Print it once, of the last ten windows, and end; this is also what happens when stdout is not a terminal
+    #[arg(long)]
+    pub once: bool,
+}
+
+const LIVE_HELP: &str = "\
+Examples:
+  weir profile live --cgroup system.slice/db.service --cgroup system.slice/batch.service --idle quiet.windows
+  weir profile live db.windows --idle quiet.windows
+  weir profile live --sim 4-cxl-beside-cxl
+  weir profile live --pid 4711 --once
+
+Figures are of the last ten windows together. A recording is played at its own pace, a window for 0.2 s at least; \
+keys move through it. q quits, ? shows the keys. NO_COLOR=1 uses no colours.
+
+Needs root or CAP_PERFMON to count. While it counts, `weir top` has a column WAITS IN.
+
+Exit codes: 0 shown, 2 trouble.";
 
 /// `weir profile import`.
 #[derive(Debug, Args)]
@@ -208,6 +269,10 @@ pub struct DiffArgs {
     #[arg(long, value_name = "SPAN")]
     pub after: Option<MomentSpan>,
 
+    /// A file of windows of the idle machine, or of a time at which all was well: waiting times are compared too
+    #[arg(long, value_name = "FILE")]
+    pub idle: Option<PathBuf>,
+
     /// Only workloads with this in their name, and not the machine
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
@@ -229,10 +294,10 @@ const DIFF_HELP: &str = "\
 Examples:
   weir profile diff before.windows after.windows
   weir profile diff before.windows after.windows --workload db --json | jq '.[] | select(.verdict == \"changed\")'
-  weir profile diff before.windows after.windows --html out/diff
+  weir profile diff before.windows after.windows --idle quiet.windows --html out/diff
   weir profile diff day.windows --before 10min..1h --after 1h..
 
-Counts a second and residences are compared, with intervals of 99 % from the windows' scatter: a side needs four \
+Counts a second and residences are compared, and waiting times with --idle, with intervals of 99 % from the windows' scatter: a side needs four \
 windows or more.
 
 Exit codes: 0 nothing changed, 1 something changed, appeared or vanished, 2 trouble.";
@@ -355,6 +420,7 @@ Scenarios:
   CAUSE:STRENGTH: likewise, with one thing wrong. Causes: device-saturated, link-reads, link-writes, link-errors,
   device-slow, tor-held, dram-contended, llc-displaced, fill-buffers-held, store-bound, prefetch-late,
   prefetch-useless, remote-socket, chains. Strengths: weak, medium, strong
+  two:STRENGTH: likewise, with two of them at once, each with a victim of its own
 
 Examples:
   weir profile sim 8-reverse

@@ -2,7 +2,7 @@
 //! `weir profile export`: windows as plain text, or figures of each window as lines of JSON.
 
 use super::cli::{ExportedFigures, ProfileExportArgs};
-use super::{part_of, shown, windows_of, workload_not_found, write_new};
+use super::{all_windows_of, part_of, shown, windows_of, workload_not_found, write_new};
 use crate::cli::exit::{Exit, print};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub fn export(args: &ProfileExportArgs) -> Result<Exit> {
         from: args.from.map(|moment| moment.0),
         to: args.to.map(|moment| moment.0),
     };
-    let file = part_of(&args.file, windows_of(&args.file)?, span)?;
+    let file = part_of(&args.file, all_windows_of(&args.file)?, span)?;
     let text = match args.what {
         ExportedFigures::Windows => file.to_text()?,
         ExportedFigures::Recording => String::new(),

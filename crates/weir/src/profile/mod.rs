@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the names
 //! of events ([`tables`]), which that crate does not know. [`record`] has counts of this machine, [`sim`] those of the
-//! synthetic server.
+//! synthetic server; [`live`] shows either while it counts, and [`waits_in`] tells `weir top`.
 
 pub mod cli;
 mod export;
+mod latest;
+mod live;
 mod moments;
 mod page;
 mod record;
 pub mod sim;
 mod tables;
+pub mod waits_in;
 
 use crate::cli::exit::{Exit, print, print_json};
+use crate::cli::quantities::Span;
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use cli::{DiffArgs, ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write, stderr, stdin};
 use std::path::Path;
+use std::time::Duration;
 use weir_core::Nanos;
 use weir_linux::Roots;
 use weir_profile::report::{self, Report, methods, text};
@@ -31,6 +36,7 @@ use weir_profile::{TimeSpan, diff, perf_stat, recipes};
 pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
     match &args.what {
         ProfileCommand::Record(args) => record::record(args, roots),
+        ProfileCommand::Live(args) => live::live(args, roots),
         ProfileCommand::Import(args) => import(args, roots),
         ProfileCommand::Report(args) => show(args),
         ProfileCommand::Sim(args) => sim::simulate(args),
@@ -44,6 +50,21 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
             }
             Ok(Exit::Done)
         }
+    }
+}
+
+/// A set of events counts for so long: a shorter window has one set of many.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// With less, nothing would be seen of a day.
+const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+
+/// The length of windows that are counted.
+fn checked_interval(interval: Span) -> Result<Duration> {
+    match interval.0 {
+        length if (INTERVAL_MIN..=INTERVAL_MAX).contains(&length) => Ok(length),
+        length => bail!(
+            "--interval {length:?}: 100ms to 1h are possible, as a set of events counts for 100 ms"
+        ),
     }
 }
 
@@ -145,7 +166,15 @@ fn write_new(path: &Path, content: &[u8]) -> Result<()> {
     written.with_context(|| format!("cannot write {}", shown(path)))
 }
 
+/// For figures: of a recording that is too long for memory, windows are taken together.
 fn windows_of(path: &Path) -> Result<WindowFile> {
+    let content = read(path)?;
+    let file = WindowFile::read_for_report(&content);
+    file.with_context(|| format!("cannot read {}", shown(path)))
+}
+
+/// Each window.
+fn all_windows_of(path: &Path) -> Result<WindowFile> {
     let content = read(path)?;
     let file = WindowFile::read(&content);
     let file = file.with_context(|| format!("cannot read {}", shown(path)))?;
@@ -185,6 +214,7 @@ fn show(args: &ReportArgs) -> Result<Exit> {
         each: args.shown.each,
         pathfinder: args.shown.method == MethodName::Pathfinder,
         over_time: args.html.is_some(),
+        brief: false,
     };
     let made = report::report(&file, &options);
     if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
@@ -236,14 +266,16 @@ fn compare(args: &DiffArgs) -> Result<Exit> {
     let [first, second] = [first, second].map(Option::unwrap_or_default);
     let before = part_of(&args.first, before, first)?;
     let after = part_of(path, after, second)?;
-    let rows = diff::diff(&before, &after, args.workload.as_deref());
+    let idle = args.idle.as_deref().map(windows_of).transpose()?;
+    let (idle, workload) = (idle.as_ref(), args.workload.as_deref());
+    let rows = diff::diff(&before, &after, idle, workload);
     match (&args.html, args.json) {
         (Some(dir), _) => {
             let files = [
                 (args.first.as_path(), first, &before),
                 (path, second, &after),
             ];
-            page::of_diff(dir, files, args.workload.as_deref(), &rows)?;
+            page::of_diff(dir, files, (idle, workload), &rows)?;
         }
         (None, true) => print_json(&rows)?,
         (None, false) => print(&diff::text(&rows, args.all))?,

@@ -38,17 +38,19 @@ pub fn of_report(dir: &Path, file: &Path, made: &Report) -> Result<Exit> {
     Ok(exit_of(made))
 }
 
-/// Writes the page of two recordings into a folder, and prints how many figures changed.
+/// Writes the page of two recordings into a folder, and prints how many figures changed. Both are compared with the
+/// idle machine, where there is a recording of it.
 ///
 /// # Errors
 /// A file cannot be written.
 pub fn of_diff(
     dir: &Path,
     files: [(&Path, TimeSpan, &WindowFile); 2],
-    workload: Option<&str>,
+    (idle, workload): (Option<&WindowFile>, Option<&str>),
     rows: &[DiffRow],
 ) -> Result<()> {
     let options = Options {
+        idle,
         workload,
         over_time: true,
         ..Options::default()

@@ -64,7 +64,7 @@ impl Publisher {
         Publisher {
             path: dir.join(FILE_NAME),
             next: dir.join(".snapshot.json.next"),
-            readers: Readers::of(dir),
+            readers: Readers::of(dir, FILE_NAME),
             last: None,
             last_cost: Duration::ZERO,
         }
@@ -83,15 +83,7 @@ impl Publisher {
     /// # Errors
     /// The directory is not there or not writable, or the disk is full.
     pub fn publish(&self, json: &[u8]) -> io::Result<()> {
-        let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-        let mut open = OpenOptions::new();
-        open.write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .custom_flags(no_link);
-        open.open(&self.next)?.write_all(json)?;
-        std::fs::rename(&self.next, &self.path)
+        replace(&self.path, &self.next, json)
     }
 
     /// Removes the snapshot at the end of its writer.
@@ -135,27 +127,47 @@ impl Sink for Publisher {
     }
 }
 
-/// Readers of the published snapshot.
-struct Readers {
+/// Replaces a file by way of another beside it, `next`, so that a reader sees all or nothing.
+///
+/// # Errors
+/// The directory is not there or not writable, or the disk is full.
+pub fn replace(path: &Path, next: &Path, content: &[u8]) -> io::Result<()> {
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut open = OpenOptions::new();
+    open.write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o644)
+        .custom_flags(no_link);
+    open.open(next)?.write_all(content)?;
+    std::fs::rename(next, path)
+}
+
+/// Readers of a published file.
+pub struct Readers {
+    name: &'static str,
     /// Nothing where the kernel has none to give: then a reader counts as always present.
     closed: Option<OwnedFd>,
     last: Instant,
 }
 
 impl Readers {
-    fn of(dir: &Path) -> Readers {
+    /// Of the file of this name.
+    pub fn of(dir: &Path, name: &'static str) -> Readers {
         let watch = || -> Result<OwnedFd, Errno> {
             let closed = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
             inotify::add_watch(&closed, dir, WatchFlags::CLOSE_NOWRITE)?;
             Ok(closed)
         };
         Readers {
+            name,
             closed: watch().ok(),
             last: started(Instant::now()),
         }
     }
 
-    fn are_there(&mut self, now: Instant) -> bool {
+    /// Whether there was one in the last ten seconds.
+    pub fn are_there(&mut self, now: Instant) -> bool {
         let Some(closed) = &self.closed else {
             return true;
         };
@@ -163,7 +175,7 @@ impl Readers {
         let mut events = inotify::Reader::new(closed, &mut space);
         // Until there are no more, which is an error too.
         while let Ok(event) = events.next() {
-            let is_it = |name: &std::ffi::CStr| name.to_bytes() == FILE_NAME.as_bytes();
+            let is_it = |name: &std::ffi::CStr| name.to_bytes() == self.name.as_bytes();
             let is_lost = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
             if is_lost || event.file_name().is_some_and(is_it) {
                 self.last = now;

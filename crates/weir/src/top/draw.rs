@@ -51,7 +51,7 @@ pub fn draw(frame: &mut Frame, model: &Model, source: &str, now_unix_ms: u64) {
     draw_detail(frame, detail, model, now_unix_ms);
     frame.render_widget(help::keys_line(model), keys);
     if model.help {
-        help::draw(frame, area, model.is_recorded);
+        help::draw(frame, area, model);
     }
 }
 
@@ -256,7 +256,11 @@ fn bar_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> {
 fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
     let width = usize::from(area.width);
     let visible = usize::from(area.height.saturating_sub(1));
-    let layout = table::Layout::new(width, table::longest_name(model.rows()));
+    let layout = table::Layout::new(
+        width,
+        table::longest_name(model.rows()),
+        model.is_profiled(),
+    );
     let selected = model.selected();
     let skip = (selected + 1).saturating_sub(visible);
     let title = Style::new().add_modifier(Modifier::REVERSED | Modifier::DIM);
@@ -290,7 +294,7 @@ fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
 }
 
 /// A sentence in lines of at most so many cells, broken at blanks.
-fn textwrap(sentence: &str, cells: usize) -> Vec<String> {
+pub fn textwrap(sentence: &str, cells: usize) -> Vec<String> {
     use unicode_width::UnicodeWidthStr;
     let mut lines = vec![String::new()];
     for word in sentence.trim().split(' ') {

@@ -14,15 +14,20 @@ pub const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 /// For what is more.
 pub const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
+/// The filter while it is typed.
+pub fn typing_line(filter: &str) -> Line<'static> {
+    Line::from(vec![
+        Span::styled(" filter: ", BOLD),
+        Span::raw(text::harmless(filter)),
+        Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
+        Span::styled("   Enter keeps it, Esc shows all", DIM),
+    ])
+}
+
 /// The keys that are used most, or the filter while it is typed.
 pub fn keys_line(model: &Model) -> Line<'static> {
     if model.typing {
-        return Line::from(vec![
-            Span::styled(" filter: ", BOLD),
-            Span::raw(text::harmless(model.filter())),
-            Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
-            Span::styled("   Enter keeps it, Esc shows all", DIM),
-        ]);
+        return typing_line(model.filter());
     }
     let key = |key: &'static str| Span::styled(key, BOLD);
     let mut spans = vec![
@@ -84,16 +89,25 @@ const KEYS: [&str; 4] = [
     "← → Enter fold and unfold, and processes of a workload",
     "- + fold and unfold all   any key closes this",
 ];
+const WAITS_IN: &str = "WAITS IN   stage of most stalls, and their part of its time";
 const IN_TIME: &str = ", . step   [ ] 10 s   { } 1 min   g G start and end";
 
 /// The page.
-pub fn draw(frame: &mut Frame, area: Rect, is_recorded: bool) {
+pub fn draw(frame: &mut Frame, area: Rect, model: &Model) {
     let mut lines: Vec<&str> = COLUMNS.to_vec();
+    if model.is_profiled() {
+        lines.push(WAITS_IN);
+    }
     lines.push("");
-    if is_recorded {
+    if model.is_recorded {
         lines.push(IN_TIME);
     }
     lines.extend(KEYS);
+    page(frame, area, " weir top ", &lines);
+}
+
+/// Lines in a box in the middle of the screen.
+pub fn page(frame: &mut Frame, area: Rect, title: &'static str, lines: &[&str]) {
     let height = u16::try_from(lines.len())
         .unwrap_or(u16::MAX)
         .saturating_add(2)
@@ -112,6 +126,6 @@ pub fn draw(frame: &mut Frame, area: Rect, is_recorded: bool) {
         .map(|line| Line::raw(format!(" {line}")))
         .collect();
     frame.render_widget(Clear, place);
-    let page = Paragraph::new(lines).block(Block::bordered().title(" weir top "));
+    let page = Paragraph::new(lines).block(Block::bordered().title(title));
     frame.render_widget(page, place);
 }

@@ -36,7 +36,7 @@ pub fn take(model: &mut Model, key: KeyEvent) -> Act {
         return Act::GoOn;
     }
     if model.is_recorded
-        && let Some(wish) = wish(model, key.code)
+        && let Some(wish) = wish(&mut model.paused, key.code)
     {
         return Act::Wish(wish);
     }
@@ -64,11 +64,11 @@ pub fn take(model: &mut Model, key: KeyEvent) -> Act {
     Act::GoOn
 }
 
-/// Through a recording.
-fn wish(model: &mut Model, key: KeyCode) -> Option<Wish> {
+/// Through a recording, which may be paused.
+pub fn wish(paused: &mut bool, key: KeyCode) -> Option<Wish> {
     let step = |back| Wish::Step { back };
     let wish = match key {
-        KeyCode::Char('p' | ' ') => Wish::Pause(!model.paused),
+        KeyCode::Char('p' | ' ') => Wish::Pause(!*paused),
         KeyCode::Char('.') => step(false),
         KeyCode::Char(',') => step(true),
         KeyCode::Char('[') => Wish::By(-10_000),
@@ -80,8 +80,8 @@ fn wish(model: &mut Model, key: KeyCode) -> Option<Wish> {
         _ => return None,
     };
     match wish {
-        Wish::Pause(paused) => model.paused = paused,
-        Wish::Step { .. } => model.paused = true,
+        Wish::Pause(now) => *paused = now,
+        Wish::Step { .. } => *paused = true,
         _ => {}
     }
     Some(wish)
@@ -89,11 +89,17 @@ fn wish(model: &mut Model, key: KeyCode) -> Option<Wish> {
 
 fn type_filter(model: &mut Model, key: KeyCode) {
     let mut filter = model.filter().to_owned();
+    model.typing = typed(&mut filter, key);
+    model.set_filter(filter);
+}
+
+/// Takes a key into a filter; false where it ends the typing.
+pub fn typed(filter: &mut String, key: KeyCode) -> bool {
     match key {
-        KeyCode::Enter => model.typing = false,
+        KeyCode::Enter => return false,
         KeyCode::Esc => {
-            model.typing = false;
             filter.clear();
+            return false;
         }
         KeyCode::Backspace => {
             filter.pop();
@@ -101,7 +107,7 @@ fn type_filter(model: &mut Model, key: KeyCode) {
         KeyCode::Char(c) if filter.chars().count() < FILTER_MAX_CHARS => filter.push(c),
         _ => {}
     }
-    model.set_filter(filter);
+    true
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod tree;
 use crate::cli::TopArgs;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text;
+use crate::profile::waits_in::{self, PublishedWaits};
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::publish::wall_unix_ms;
 use anyhow::{Context, Result};
@@ -28,14 +29,15 @@ use model::Model;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use terminal::{Ready, Terminal};
+use terminal::{Ready, Terminal, on_screen};
 use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
 const POLL: Duration = Duration::from_millis(100);
+/// How often it is looked whether a profile runs.
+const WAITS_EACH: Duration = Duration::from_secs(1);
 /// The plain table is of this many ticks' mean, as the live one.
 const ONCE_SPAN: Duration = Duration::from_millis(1000);
 /// A recording played fast has more of them than a screen can show.
@@ -64,10 +66,21 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
         } else {
             ONCE_SPAN
         };
-        let model = gather(&mut feed, span)?;
+        let mut model = gather(&mut feed, span)?;
+        if !matches!(feed, Feed::File(_)) {
+            let waits = waits_in::read(&roots.run);
+            model.set_waits(waits.map(|found| found.workloads));
+        }
         print(&plain(&model, &feed.name(model.snapshot())))?;
     } else {
-        live(&mut feed, "cannot use this terminal; try --once")?;
+        on_screen(
+            "cannot use this terminal; try --once",
+            |screen, keys, stop| {
+                show(screen, keys, &mut feed, stop, &|| {
+                    waits_in::read(&roots.run)
+                })
+            },
+        )?;
     }
     Ok(Exit::Done)
 }
@@ -81,7 +94,9 @@ pub fn recorded(replay: ReplayScreen) -> Result<Exit> {
     let last = if is_screen { None } else { replay.last() };
     let mut feed = Feed::Recorded(replay);
     if is_screen {
-        live(&mut feed, NO_SCREEN)?;
+        on_screen(NO_SCREEN, |screen, keys, stop| {
+            show(screen, keys, &mut feed, stop, &|| None)
+        })?;
     } else {
         let mut model = Model::default();
         model.is_recorded = true;
@@ -169,7 +184,7 @@ fn plain(model: &Model, source: &str) -> String {
         }
         out.push('\n');
     }
-    let layout = table::Layout::on_paper(table::longest_name(model.rows()));
+    let layout = table::Layout::on_paper(table::longest_name(model.rows()), model.is_profiled());
     let mut add = |line: String| {
         let _ = writeln!(out, "{}", line.trim_end());
     };
@@ -207,28 +222,6 @@ fn headline(snapshot: Option<&Snapshot>, source: &str) -> String {
     }
 }
 
-/// `hint` says what works without a terminal.
-fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        // So that the terminal is put back in order. A second signal ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let keys = Terminal::open().context(hint)?;
-    let mut screen = ratatui::try_init().context(hint)?;
-    let ended = show(&mut screen, &keys, feed, &stop);
-    // A terminal may be closed at any moment, also in the middle of a draw. What ratatui does by itself at the
-    // end of a screen says on stderr that it failed, and stderr is gone with the terminal: that would be a panic.
-    let shown = screen.show_cursor();
-    std::mem::forget(screen);
-    let restored = shown.and(ratatui::try_restore());
-    match (ended, keys.wait(Duration::ZERO)) {
-        (Ok(Ready::Closed), _) | (_, Ok(Ready::Closed)) => Ok(()),
-        (ended, _) => ended.and(restored.context("cannot restore the terminal: run 'reset'")),
-    }
-}
-
 fn take_in(model: &mut Model, shown: ReplayView) {
     match shown {
         ReplayView::Tick(snapshot) => model.add(*snapshot),
@@ -242,10 +235,16 @@ fn show(
     keys: &Terminal,
     feed: &mut Feed,
     stop: &AtomicBool,
+    waits: &dyn Fn() -> Option<PublishedWaits>,
 ) -> Result<Ready> {
     let mut model = Model::default();
     model.is_recorded = matches!(feed, Feed::Recorded(_));
+    let mut asked: Option<Instant> = None;
     loop {
+        if asked.is_none_or(|asked| asked.elapsed() >= WAITS_EACH) {
+            model.set_waits(waits().map(|found| found.workloads));
+            asked = Some(Instant::now());
+        }
         // Polled even when paused, so that the source does not fall behind. A recording pauses itself.
         for _ in 0..SNAPSHOTS_PER_DRAW {
             match feed.poll()? {
@@ -288,10 +287,13 @@ fn take_keys(model: &mut Model, feed: &Feed) -> Result<Act> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::waits_in::WaitsIn;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use std::collections::BTreeMap;
     use testing::snapshot;
     use unicode_width::UnicodeWidthStr;
+    use weir_core::WorkloadId;
 
     fn two_seconds() -> Model {
         let mut model = Model::default();
@@ -369,6 +371,33 @@ mod tests {
         let seen = screen(&model, 80, 24);
         assert!(seen.contains("any key closes this"), "{seen}");
         assert_picture("help.txt", &seen);
+    }
+
+    #[test]
+    fn while_a_profile_runs_rows_say_where_they_wait() {
+        let mut model = two_seconds();
+        model.set_waits(Some(BTreeMap::new()));
+        assert!(screen(&model, 80, 24).contains("WAITS IN"));
+        let waits = |id: &str, stage: &str, time_ratio| {
+            let stage = stage.to_owned();
+            (WorkloadId::new(id), WaitsIn { stage, time_ratio })
+        };
+        let all = [
+            waits(
+                "/system.slice/fio-heavy-reader-1.service",
+                "device",
+                Some(0.613),
+            ),
+            waits("/system.slice/light.service", "ingress", None),
+            waits("/weir", "\u{1b}[2J\n", Some(f64::NAN)),
+        ];
+        model.set_waits(Some(all.into()));
+        assert_picture("waits.txt", &screen(&model, 80, 24));
+        model.toggle_list();
+        let paper = plain(&model, "from the running weir");
+        assert!(paper.contains(" device 61 %   limited"), "{paper}");
+        model.set_waits(None);
+        assert!(!screen(&model, 200, 24).contains("WAITS IN"), "none runs");
     }
 
     #[test]

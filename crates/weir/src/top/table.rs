@@ -4,6 +4,7 @@
 use super::model::TopRow;
 use crate::output::labels;
 use crate::output::text;
+use crate::profile::waits_in::WaitsIn;
 use unicode_width::UnicodeWidthStr;
 use weir_core::rates::attribution::Provenance;
 
@@ -24,6 +25,8 @@ pub enum TopColumn {
     Throttled,
     /// How the bandwidth is known.
     Source,
+    /// The stage in which it stalls most, and for which part of its time.
+    WaitsIn,
     /// Why it has the limit it has.
     Why,
 }
@@ -38,9 +41,19 @@ const NAME_LEAST: usize = 20;
 /// From this width on the reason is a sentence.
 const WHY_LONG: usize = 40;
 
-/// The columns that fit on a screen of this width.
-fn columns(width: usize) -> &'static [TopColumn] {
-    use TopColumn::{Bandwidth, Cpu, Intensity, Limit, Share, Source, Throttled, Why};
+/// The columns that fit on a screen of this width. While a profile runs, where workloads wait takes the place of others.
+fn columns(width: usize, is_profiled: bool) -> &'static [TopColumn] {
+    use TopColumn::{Bandwidth, Cpu, Intensity, Limit, Share, Source, Throttled, WaitsIn, Why};
+    if is_profiled {
+        return match width {
+            0..56 => &[Bandwidth, WaitsIn],
+            56..FULL => &[Bandwidth, Share, Cpu, WaitsIn, Why],
+            FULL..WIDE => &[Bandwidth, Share, Cpu, Limit, WaitsIn, Why],
+            _ => &[
+                Bandwidth, Share, Intensity, Cpu, Limit, Throttled, WaitsIn, Why,
+            ],
+        };
+    }
     match width {
         0..56 => &[Bandwidth, Cpu, Limit],
         56..FULL => &[Bandwidth, Share, Cpu, Limit, Why],
@@ -59,6 +72,7 @@ impl TopColumn {
             TopColumn::Share | TopColumn::Cpu | TopColumn::Limit => 5,
             TopColumn::Intensity | TopColumn::Throttled => 9,
             TopColumn::Source => 8,
+            TopColumn::WaitsIn => 13,
             TopColumn::Why => 11,
         }
     }
@@ -73,6 +87,7 @@ impl TopColumn {
             TopColumn::Limit => "LIMIT",
             TopColumn::Throttled => "THROTTLED",
             TopColumn::Source => "SOURCE",
+            TopColumn::WaitsIn => "WAITS IN",
             TopColumn::Why => "WHY",
         }
     }
@@ -112,9 +127,18 @@ impl TopColumn {
                 or_dash((held > 0.0).then(|| text::percent(held)))
             }
             TopColumn::Source => labels::provenance(verdict.bandwidth.provenance).to_owned(),
+            TopColumn::WaitsIn => or_dash(row.waits_in.as_ref().map(waits_in)),
             TopColumn::Why => labels::verdict_short(verdict).to_owned(),
         }
     }
+}
+
+/// A stage, and the part of the time: `device 61 %`. The name is another program's.
+fn waits_in(waits: &WaitsIn) -> String {
+    let ratio = waits
+        .time_ratio
+        .map(|ratio| format!(" {}", text::percent(ratio)));
+    text::harmless(&waits.stage) + &ratio.unwrap_or_default()
 }
 
 /// The widths of a screen's columns. The name takes what the others leave, up to a bound. Cells above the
@@ -128,8 +152,8 @@ pub struct Layout {
 
 impl Layout {
     /// For a screen of this width and names of at most `longest` cells.
-    pub fn new(width: usize, longest: usize) -> Layout {
-        let columns = columns(width);
+    pub fn new(width: usize, longest: usize, is_profiled: bool) -> Layout {
+        let columns = columns(width, is_profiled);
         let others: usize = columns.iter().map(|column| column.width() + 1).sum();
         let room = width.saturating_sub(others);
         let name = room.min(longest.max(NAME_LEAST));
@@ -147,8 +171,8 @@ impl Layout {
     }
 
     /// Exactly as wide as names of `longest` cells and all columns need.
-    pub fn on_paper(longest: usize) -> Layout {
-        let columns = columns(WIDE);
+    pub fn on_paper(longest: usize, is_profiled: bool) -> Layout {
+        let columns = columns(WIDE, is_profiled);
         Layout {
             columns,
             name: longest.clamp(NAME_LEAST, WIDE),
@@ -192,7 +216,7 @@ impl Layout {
     fn align(&self, column: TopColumn, text: &str) -> String {
         match column {
             TopColumn::Why => text::left(text, self.why),
-            TopColumn::Source => text::left(text, column.width()),
+            TopColumn::Source | TopColumn::WaitsIn => text::left(text, column.width()),
             _ => text::right(text, column.width()),
         }
     }
@@ -230,8 +254,8 @@ mod tests {
     fn lines_have_the_screens_width_whatever_the_name() {
         let mut model = Model::default();
         model.add(snapshot(0, 200.0));
-        for width in 40..220 {
-            let layout = Layout::new(width, longest_name(model.rows()));
+        for (width, is_profiled) in (40..220).flat_map(|width| [(width, false), (width, true)]) {
+            let layout = Layout::new(width, longest_name(model.rows()), is_profiled);
             assert_eq!(layout.title().width(), width);
             for row in model.rows() {
                 let line = layout.line(row);
@@ -248,7 +272,7 @@ mod tests {
         let is_heavy = |row: &&TopRow| row.verdict.id.as_str().contains("fio-heavy");
         let heavy = model.rows().iter().find(is_heavy).unwrap();
         for (width, wanted) in [(130, " limited"), (220, "the device moved 200 MiB/s")] {
-            let line = Layout::new(width, longest_name(model.rows())).line(heavy);
+            let line = Layout::new(width, longest_name(model.rows()), false).line(heavy);
             assert!(line.trim_end().ends_with(wanted), "{width}: {line}");
         }
     }

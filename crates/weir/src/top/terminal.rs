@@ -3,11 +3,14 @@
 //! (0.29, `event/source/unix/mio.rs`: a read of 0 bytes is tried again). So weir waits for keys by itself, and
 //! lets crossterm read only a terminal that is there.
 
+use anyhow::{Context, Result};
 use ratatui::crossterm::event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What keys come from: standard input, or the controlling terminal where that is something else. crossterm
@@ -51,6 +54,37 @@ impl Terminal {
             true => Ready::Closed,
             false => Ready::Events,
         })
+    }
+}
+
+/// Runs a screen until it says why it ended, and puts the terminal back in order. The flag is set by a signal that
+/// ends weir. `hint` says what works without a terminal.
+///
+/// # Errors
+/// There is no terminal, or the screen's own.
+pub fn on_screen(
+    hint: &'static str,
+    show: impl FnOnce(&mut ratatui::DefaultTerminal, &Terminal, &AtomicBool) -> Result<Ready>,
+) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        // So that the terminal is put back in order. A second signal ends it at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let keys = Terminal::open().context(hint)?;
+    let mut screen = ratatui::try_init().context(hint)?;
+    let ended = show(&mut screen, &keys, &stop);
+    // A terminal may be closed at any moment, also in the middle of a draw. What ratatui does by itself at the
+    // end of a screen says on stderr that it failed, and stderr is gone with the terminal: that would be a panic.
+    let shown = screen.show_cursor();
+    std::mem::forget(screen);
+    let restored = shown.and(ratatui::try_restore());
+    match (ended, keys.wait(Duration::ZERO)) {
+        (Ok(Ready::Closed), _) | (_, Ok(Ready::Closed)) => Ok(()),
+        (ended, _) => ended
+            .map(drop)
+            .and(restored.context("cannot restore the terminal: run 'reset'")),
     }
 }
 

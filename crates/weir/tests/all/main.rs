@@ -23,6 +23,7 @@ mod names;
 mod nodes;
 mod probe;
 mod profile;
+mod profile_live;
 mod profile_page;
 mod profile_phases;
 mod profile_record;

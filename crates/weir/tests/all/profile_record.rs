@@ -250,3 +250,39 @@ fn the_machine_is_recorded_for_the_time_that_was_asked_for() {
     assert_eq!(clock["of"], "socket:0");
     assert!(lines[1]["workloads"].is_null());
 }
+
+/// `weir top` reads the file while the recording runs.
+#[test]
+fn a_recording_says_where_workloads_wait_until_it_ends() {
+    let host = Host::counting();
+    let (file, published) = (host.path("x.windows"), host.path("run/weir/profile.json"));
+    let script = format!(
+        "i=0; while [ $i -lt 100 ] && [ ! -s {published} ]; do i=$((i+1)); sleep 0.1; done; cat {published}"
+    );
+    let (file, script) = (file.as_str(), script.as_str());
+    let arguments = [file, "--interval", "100ms", "--", "sh", "-c", script];
+    let Some((output, _)) = host.recorded(&arguments) else {
+        return;
+    };
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["schema_version"], 1);
+    assert!(
+        said["valid_until_unix_ms"].as_u64() > said["wall_unix_ms"].as_u64(),
+        "{said}"
+    );
+    assert!(said["workloads"].is_object(), "{said}");
+    assert!(!fs::exists(&published).unwrap(), "it goes with its writer");
+}
+
+#[test]
+fn live_counts_as_record_does() {
+    let host = Host::counting();
+    let once = host.weir(&["live", "--once", "--interval", "100ms"]);
+    if said(&once).contains("not permitted") {
+        return;
+    }
+    assert_eq!(once.status.code(), Some(0), "{}", said(&once));
+    let text = said(&once);
+    assert!(text.contains("the last 10 windows; counted here"), "{text}");
+    assert!(text.contains("machine"), "{text}");
+}

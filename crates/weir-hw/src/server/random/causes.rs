@@ -68,6 +68,50 @@ impl Strength {
     }
 }
 
+/// A machine with two causes at once, drawn by the seed. What the second is named for is the workload `victim-2`.
+///
+/// # Errors
+/// Never for the machines that are built in.
+pub fn two_causes_scenario(strength: Strength, seed: u64) -> Result<Scenario, DescriptionError> {
+    let mut draw = Draw::new(seed ^ 0x2CA5 ^ (strength as u64) << 48);
+    let all = || Cause::ALL.iter().copied();
+    let pairs: Vec<(Cause, Cause)> = all()
+        .flat_map(|first| all().map(move |second| (first, second)))
+        .filter(|(first, second)| first.goes_with(*second))
+        .collect();
+    let (first, second) = pairs[draw.integer(0, pairs.len() as u32 - 1) as usize];
+    let machine = build::machine(&mut draw)?;
+    let mut sketch = Sketch::new(machine, &mut draw);
+    sketch.apply(first, strength, &mut draw);
+    let other = reader(0.0, Pattern::Random, &mut draw);
+    let victim = std::mem::replace(&mut sketch.victim, other);
+    let culprits = sketch.culprits();
+    // Neighbours have all other CPUs.
+    let cpu = match culprits.is_empty() {
+        true => 1,
+        false => sketch.machine.cores.count,
+    };
+    sketch.machine.cores.count = sketch.machine.cores.count.max(cpu + 1);
+    sketch.apply(second, strength, &mut draw);
+    sketch.victim.name = "victim-2".to_owned();
+    sketch.victim.cpus = vec![cpu as u16];
+    let mut workload = vec![victim, sketch.victim];
+    workload.extend(sketch.neighbours);
+    let name = format!("{}-and-{}", first.name(), second.name());
+    let mut scenario = finished(&name, seed, sketch.machine, Workloads { workload })?;
+    let label = |cause: Cause, victim: &str, culprits| CauseLabel {
+        kind: cause.name().to_owned(),
+        victim: victim.to_owned(),
+        culprits,
+        from_window: 0,
+    };
+    scenario.causes = vec![
+        label(first, "victim", culprits),
+        label(second, "victim-2", Vec::new()),
+    ];
+    Ok(scenario)
+}
+
 /// Machine, victim and neighbours while they are put together.
 struct Sketch {
     machine: Machine,
@@ -122,18 +166,9 @@ impl Cause {
     pub fn scenario(self, strength: Strength, seed: u64) -> Result<Scenario, DescriptionError> {
         let mut draw = Draw::new(seed ^ (self as u64) << 32 ^ (strength as u64) << 48);
         let machine = build::machine(&mut draw)?;
-        let victim = reader(0.0, Pattern::Random, &mut draw);
-        let mut sketch = Sketch {
-            machine,
-            victim,
-            neighbours: Vec::new(),
-        };
-        if self.is_by_neighbours() {
-            sketch.add_neighbours(self, strength, &mut draw);
-        } else {
-            sketch.burden(self, strength, &mut draw);
-        }
-        let culprits: Vec<String> = sketch.neighbours.iter().map(|w| w.name.clone()).collect();
+        let mut sketch = Sketch::new(machine, &mut draw);
+        sketch.apply(self, strength, &mut draw);
+        let culprits = sketch.culprits();
         let mut workload = vec![sketch.victim];
         workload.extend(sketch.neighbours);
         let mut scenario = finished(self.name(), seed, sketch.machine, Workloads { workload })?;
@@ -144,6 +179,26 @@ impl Cause {
             from_window: 0,
         });
         Ok(scenario)
+    }
+
+    /// Whether both can be so at once on one machine, the second without neighbours: what is defined on an idle
+    /// device or a sound link is nothing on one that is slow or full.
+    fn goes_with(self, second: Cause) -> bool {
+        use Cause::{
+            Chains, DeviceSaturated, DeviceSlow, FillBuffersHeld, LinkErrors, LinkReads,
+            LinkWrites, PrefetchLate, PrefetchUseless, StoreBound, TorHeld,
+        };
+        let is_slowed = matches!(
+            self,
+            DeviceSaturated | DeviceSlow | LinkErrors | LinkReads | LinkWrites
+        );
+        let needs_idle = |cause| matches!(cause, Chains | FillBuffersHeld | StoreBound);
+        let is_prefetch = |cause| matches!(cause, PrefetchLate | PrefetchUseless);
+        let is_of_device = matches!(second, DeviceSlow | LinkErrors);
+        let is_contradiction = (needs_idle(second) && is_slowed)
+            || (is_of_device && (is_slowed || needs_idle(self) || self == TorHeld))
+            || (is_prefetch(self) && is_prefetch(second));
+        self != second && !second.is_by_neighbours() && !is_contradiction
     }
 
     fn is_by_neighbours(self) -> bool {
@@ -174,6 +229,25 @@ fn reader(cxl_part: f64, pattern: Pattern, draw: &mut Draw) -> Workload {
 }
 
 impl Sketch {
+    fn new(machine: Machine, draw: &mut Draw) -> Sketch {
+        Sketch {
+            machine,
+            victim: reader(0.0, Pattern::Random, draw),
+            neighbours: Vec::new(),
+        }
+    }
+
+    fn apply(&mut self, cause: Cause, strength: Strength, draw: &mut Draw) {
+        match cause.is_by_neighbours() {
+            true => self.add_neighbours(cause, strength, draw),
+            false => self.burden(cause, strength, draw),
+        }
+    }
+
+    fn culprits(&self) -> Vec<String> {
+        self.neighbours.iter().map(|one| one.name.clone()).collect()
+    }
+
     /// Neighbours on all other cores that do one thing, together so many bytes a second.
     fn neighbours(&mut self, cxl_part: f64, kind: AccessKind, bytes_per_sec: f64) {
         let count = self.machine.cores.count - 1;
@@ -291,5 +365,36 @@ impl Sketch {
                 only.dependence = 1.0;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn two_causes_have_a_victim_each_on_a_cpu_of_its_own() {
+        let mut kinds = BTreeSet::new();
+        for seed in 0..200 {
+            let scenario = two_causes_scenario(Strength::Medium, seed).unwrap();
+            let all = &scenario.workloads.workload;
+            let cpus: BTreeSet<u16> = all.iter().flat_map(|one| one.cpus.clone()).collect();
+            assert_eq!(cpus.len(), all.len(), "{}", scenario.name);
+            assert!(
+                cpus.iter()
+                    .all(|cpu| u32::from(*cpu) < scenario.machine.cores.count)
+            );
+            let [first, second] = &scenario.causes[..] else {
+                panic!("{:?}", scenario.causes)
+            };
+            assert_ne!(first.kind, second.kind);
+            assert_eq!(
+                (first.victim.as_str(), second.victim.as_str()),
+                ("victim", "victim-2")
+            );
+            kinds.extend([first.kind.clone(), second.kind.clone()]);
+        }
+        assert_eq!(kinds.len(), Cause::ALL.len(), "{kinds:?}");
     }
 }

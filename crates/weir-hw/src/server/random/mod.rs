@@ -5,7 +5,7 @@
 mod build;
 mod causes;
 
-pub use causes::{Cause, Strength};
+pub use causes::{Cause, Strength, two_causes_scenario};
 
 use crate::server::DescriptionError;
 use crate::server::machine::{AccessKind, AccessMix, Machine, Pattern, Phase, Workload, Workloads};

@@ -4,6 +4,7 @@
 //! windows that were written. A frame that was ended has a checksum; one that fails is left out as a whole.
 
 use super::rows::{RowReader, RowWriter};
+use super::together::{COUNTS_KEPT_MAX, Together};
 use super::{
     Header, LINE_BYTES_MAX, TEXT_BYTES_MAX, WINDOWS_MAX, WindowFile, WindowFileError, check,
 };
@@ -23,7 +24,7 @@ const WINDOW_LOG_MAX: u32 = 23;
 const BLOCK_HEADER_BYTES: usize = 3;
 /// Bytes handed to and fro at once.
 const BUFFER_BYTES: usize = 128 << 10;
-/// Counts of a file: they are all in memory when a report is made, 64 bytes each.
+/// Counts of a file of which each window is wanted: they are all in memory, 64 bytes each.
 const COUNTS_OF_FILE_MAX: usize = 32_000_000;
 
 /// Makes the bytes of a file, window by window.
@@ -35,7 +36,6 @@ pub struct WindowEncoder {
     /// Windows in the frame.
     in_frame: u32,
     windows: usize,
-    counts: usize,
     text_bytes: u64,
 }
 
@@ -57,7 +57,6 @@ impl WindowEncoder {
             is_frame_open: false,
             in_frame: 0,
             windows: 0,
-            counts: 0,
             text_bytes: 0,
         })
     }
@@ -78,9 +77,7 @@ impl WindowEncoder {
     /// # Errors
     /// There is no memory. The file can then not go on.
     pub fn add(&mut self, window: &Window) -> io::Result<Option<Vec<u8>>> {
-        let of_workloads: usize = window.workloads.iter().map(|w| w.counts.len()).sum();
-        let counts = self.counts + window.machine.len() + of_workloads;
-        if counts > COUNTS_OF_FILE_MAX || self.windows == WINDOWS_MAX {
+        if self.windows == WINDOWS_MAX {
             return Ok(None);
         }
         let mut bytes = Vec::new();
@@ -97,7 +94,7 @@ impl WindowEncoder {
         }
         self.compress(&lines, &mut bytes)?;
         flush(&mut self.zstd, &mut bytes)?;
-        (self.counts, self.windows) = (counts, self.windows + 1);
+        self.windows += 1;
         self.in_frame += 1;
         Ok(Some(bytes))
     }
@@ -173,21 +170,32 @@ pub(super) struct FrameReader<'a> {
     bytes: &'a [u8],
     at: usize,
     header: Option<Header>,
+    /// Those of the frame that is being read.
     windows: Vec<Window>,
     counts: usize,
+    kept: Together,
+    /// Windows of the file, and whether each of them is wanted.
+    window_count: usize,
+    is_exact: bool,
     text_bytes: u64,
     notes: Vec<String>,
 }
 
 impl<'a> FrameReader<'a> {
-    /// Of a file that begins with [`MAGIC`].
-    pub(super) fn new(bytes: &'a [u8]) -> FrameReader<'a> {
+    /// Of a file that begins with [`MAGIC`]. Where not each window is wanted, many are taken together.
+    pub(super) fn new(bytes: &'a [u8], is_exact: bool) -> FrameReader<'a> {
         FrameReader {
             bytes,
             at: 0,
             header: None,
             windows: Vec::new(),
             counts: 0,
+            kept: Together::new(match is_exact {
+                true => usize::MAX / 2,
+                false => COUNTS_KEPT_MAX,
+            }),
+            window_count: 0,
+            is_exact,
             text_bytes: 0,
             notes: Vec::new(),
         }
@@ -199,7 +207,7 @@ impl<'a> FrameReader<'a> {
     /// No frame of it is one of windows, or a frame that is whole has a fault.
     pub(super) fn read(mut self) -> Result<WindowFile, WindowFileError> {
         while self.at < self.bytes.len() {
-            let (before, counts) = (self.windows.len(), self.counts);
+            let counts = self.counts;
             let begin = self.at;
             match self.frame()? {
                 None => {}
@@ -207,21 +215,32 @@ impl<'a> FrameReader<'a> {
                     "the recording ended in the middle of a window, which is left out".to_owned(),
                 ),
                 Some(Loss::Damaged) => {
-                    self.windows.truncate(before);
+                    self.windows.clear();
                     self.counts = counts;
                     self.at = self.next_frame(begin + 1);
                     self.note_hole();
                 }
             }
+            self.window_count += self.windows.len();
+            self.windows
+                .drain(..)
+                .for_each(|window| self.kept.add(window));
+            if !self.is_exact {
+                self.counts = 0;
+            }
         }
         let mut header = self.header.ok_or_else(|| {
             WindowFileError::Header("its first frame is damaged, and no other is whole".to_owned())
         })?;
+        let (windows, each) = self.kept.into_windows();
+        if each > 1 {
+            self.notes.push(format!(
+                "it has more than {COUNTS_KEPT_MAX} counts: of its {} windows {each} are taken together as one",
+                self.window_count
+            ));
+        }
         header.notes.append(&mut self.notes);
-        Ok(WindowFile {
-            header,
-            windows: self.windows,
-        })
+        Ok(WindowFile { header, windows })
     }
 
     fn next_frame(&self, from: usize) -> usize {
@@ -232,7 +251,7 @@ impl<'a> FrameReader<'a> {
 
     /// One note for frames that follow each other.
     fn note_hole(&mut self) {
-        let note = match self.windows.last() {
+        let note = match self.kept.last() {
             Some(last) => format!(
                 "bytes of the file were changed: windows from {:.1} s on are left out, up to the next frame that is whole",
                 last.to.0 as f64 / 1e9
@@ -343,9 +362,11 @@ impl<'a> FrameReader<'a> {
             return Ok(());
         };
         self.counts += check(&window)?;
-        if self.windows.len() == WINDOWS_MAX || self.counts > COUNTS_OF_FILE_MAX {
+        let windows = self.window_count + self.windows.len();
+        if windows == WINDOWS_MAX || self.counts > COUNTS_OF_FILE_MAX {
             return Err(format!(
-                "the file has more than {WINDOWS_MAX} windows or {COUNTS_OF_FILE_MAX} counts"
+                "more than {WINDOWS_MAX} windows, or {COUNTS_OF_FILE_MAX} counts: a report can be made of them, and not \
+                 a copy"
             ));
         }
         self.windows.push(window);
@@ -396,7 +417,6 @@ mod tests {
             encoder.add(&window).unwrap().is_none()
         };
         assert!(!full(|_| ()));
-        assert!(full(|encoder| encoder.counts = COUNTS_OF_FILE_MAX));
         assert!(full(|encoder| encoder.windows = WINDOWS_MAX));
         assert!(full(|encoder| encoder.text_bytes = TEXT_BYTES_MAX - 9));
     }

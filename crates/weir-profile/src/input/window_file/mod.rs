@@ -8,6 +8,7 @@
 mod format2_tests;
 mod frames;
 mod rows;
+mod together;
 
 pub use frames::WindowEncoder;
 
@@ -122,8 +123,21 @@ impl WindowFile {
     /// # Errors
     /// The first fault, with its line.
     pub fn read(bytes: &[u8]) -> Result<WindowFile, WindowFileError> {
+        WindowFile::read_as(bytes, true)
+    }
+
+    /// The same for a report: of a recording that is too long for memory, windows that follow each other are taken
+    /// together, and a note says so.
+    ///
+    /// # Errors
+    /// As [`WindowFile::read`].
+    pub fn read_for_report(bytes: &[u8]) -> Result<WindowFile, WindowFileError> {
+        WindowFile::read_as(bytes, false)
+    }
+
+    fn read_as(bytes: &[u8], is_exact: bool) -> Result<WindowFile, WindowFileError> {
         if bytes.starts_with(&frames::MAGIC) {
-            return frames::FrameReader::new(bytes).read();
+            return frames::FrameReader::new(bytes, is_exact).read();
         }
         // Names need not be UTF-8.
         WindowFile::parse(&String::from_utf8_lossy(bytes))

@@ -6,7 +6,8 @@ mod summary;
 mod window_sink;
 
 use super::cli::RecordArgs;
-use super::{new_file, shown};
+use super::waits_in::WaitsThread;
+use super::{INTERVAL_MIN, checked_interval, new_file, shown};
 use crate::bench::calibrate::watch;
 use crate::cli::exit::Exit;
 use crate::output::text::harmless;
@@ -21,10 +22,6 @@ use weir_linux::windows::{Asked, HeldCommand, RecordError, WindowRecorder};
 use weir_profile::window_file::Header;
 use window_sink::{SinkError, WindowSink};
 
-/// A set of events counts for so long: a shorter window has one set of many.
-const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// With less, nothing would be seen of a day.
-const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// As shells say that a command cannot be executed.
 const NOT_EXECUTED: u8 = 127;
 
@@ -46,12 +43,7 @@ enum End {
 /// # Errors
 /// Nothing can be counted, or the file cannot be written.
 pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
-    let interval = args.interval.0;
-    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
-        bail!(
-            "--interval {interval:?}: 100ms to 1h are possible, as a set of events counts for 100 ms"
-        );
-    }
+    let interval = checked_interval(args.interval)?;
     // Before a command starts, and before minutes are spent.
     if args.file.symlink_metadata().is_ok() {
         bail!(
@@ -75,9 +67,11 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
         ..Header::new("weir profile record")
     };
     let mut sink = WindowSink::new(new_file(&args.file)?, &args.file, &header)?;
+    let waits = WaitsThread::start(&roots.run, interval, header);
     recorder.start()?;
     let is_stopped = || stop.load(Ordering::Relaxed) != 0;
-    let counted = count(args, &mut recorder, &mut sink, &is_stopped);
+    let counted = count(args, &mut recorder, (&mut sink, &waits), &is_stopped);
+    drop(waits);
     if let (Ok(End::Stopped) | Err(_), Some(command)) = (&counted, recorder.command()) {
         command.terminate();
     }
@@ -106,7 +100,7 @@ fn asked(args: &RecordArgs) -> Result<Asked, RecordError> {
 fn count(
     args: &RecordArgs,
     recorder: &mut WindowRecorder,
-    sink: &mut WindowSink,
+    (sink, waits): (&mut WindowSink, &WaitsThread),
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<End, SinkError> {
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -126,6 +120,7 @@ fn count(
         // What a signal leaves of a window is no window, but of a first one that is all there is.
         let is_rest = end.is_some() && counted.0 < nanos(INTERVAL_MIN) && sink.window_count() > 0;
         let has_room = is_rest || sink.write(&window)?;
+        waits.add(&window);
         if is_screen {
             progress(sink, end.is_some());
         }

@@ -132,6 +132,7 @@ fn report_seed(
         each: args.shown.each,
         pathfinder: args.shown.method == MethodName::Pathfinder,
         over_time: false,
+        brief: false,
     };
     let report = report::report(file, &options);
     if args.json {

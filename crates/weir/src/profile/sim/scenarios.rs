@@ -5,7 +5,9 @@ use crate::output::text::{harmless, perhaps};
 use crate::sim::builtin_scenarios::{one_line, read_at_most};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use weir_hw::server::random::{Cause, Strength, busy_scenario, healthy_scenario, random_scenario};
+use weir_hw::server::random::{
+    Cause, Strength, busy_scenario, healthy_scenario, random_scenario, two_causes_scenario,
+};
 use weir_hw::server::{DescriptionError, Scenario};
 
 macro_rules! built_in {
@@ -44,6 +46,8 @@ pub enum ServerRuns {
     Drawn(fn(u64) -> Result<Scenario, DescriptionError>),
     /// Drawn by the seed, with one thing wrong.
     Caused(Cause, Strength),
+    /// Drawn by the seed, with two things wrong.
+    TwoCauses(Strength),
 }
 
 impl ServerRuns {
@@ -60,6 +64,9 @@ impl ServerRuns {
             "healthy" => return Ok(ServerRuns::Drawn(healthy_scenario)),
             "busy" => return Ok(ServerRuns::Drawn(busy_scenario)),
             _ => {}
+        }
+        if let Some(strength) = name.strip_prefix("two:").and_then(strength) {
+            return Ok(ServerRuns::TwoCauses(strength));
         }
         if let Some((cause, strength)) = caused(name) {
             return Ok(ServerRuns::Caused(cause, strength));
@@ -90,6 +97,7 @@ impl ServerRuns {
             ServerRuns::Fixed(scenario) => Ok((**scenario).clone()),
             ServerRuns::Drawn(draw) => described(draw(seed)),
             ServerRuns::Caused(cause, strength) => described(cause.scenario(*strength, seed)),
+            ServerRuns::TwoCauses(strength) => described(two_causes_scenario(*strength, seed)),
         }
     }
 }
@@ -113,11 +121,16 @@ fn fixed(text: &str, origin: &str) -> Result<ServerRuns> {
 }
 
 fn caused(name: &str) -> Option<(Cause, Strength)> {
-    let (cause, strength) = name.split_once(':')?;
-    let strengths = ["weak", "medium", "strong"].into_iter().zip(Strength::ALL);
+    let (cause, word) = name.split_once(':')?;
     let cause = Cause::ALL.iter().find(|known| known.name() == cause)?;
-    let (_, strength) = strengths.into_iter().find(|(word, _)| *word == strength)?;
-    Some((*cause, *strength))
+    Some((*cause, strength(word)?))
+}
+
+fn strength(word: &str) -> Option<Strength> {
+    let mut strengths = ["weak", "medium", "strong"].into_iter().zip(Strength::ALL);
+    strengths
+        .find(|(known, _)| *known == word)
+        .map(|(_, strength)| *strength)
 }
 
 #[cfg(test)]

@@ -8,14 +8,17 @@
 
 mod process_rows;
 mod selection;
+mod sort;
 
 pub use process_rows::Inside;
+pub use sort::Sort;
 
 use super::history::{History, WindowMean, total};
 use super::tag::tag;
 use super::tree;
 use crate::output::labels;
 use crate::output::text;
+use crate::profile::waits_in::WaitsIn;
 use crate::recordings::replay_screen::Past;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,42 +29,6 @@ use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
 const MEAN_MS: u64 = 1000;
-
-/// The order of rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// Largest bandwidth first.
-    #[default]
-    Bandwidth,
-    /// Most CPU first.
-    Cpu,
-    /// Highest intensity first.
-    Intensity,
-    /// By name.
-    Name,
-}
-
-impl Sort {
-    /// The next order in the circle.
-    pub fn next(self) -> Sort {
-        match self {
-            Sort::Bandwidth => Sort::Cpu,
-            Sort::Cpu => Sort::Intensity,
-            Sort::Intensity => Sort::Name,
-            Sort::Name => Sort::Bandwidth,
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Sort::Bandwidth => "bandwidth",
-            Sort::Cpu => "CPU",
-            Sort::Intensity => "intensity",
-            Sort::Name => "name",
-        }
-    }
-}
 
 /// One line of the table.
 #[derive(Clone, Debug)]
@@ -90,6 +57,8 @@ pub struct TopRow {
     pub branch: Option<Branch>,
     /// It stands below a workload and is a process.
     pub inside: Option<Inside>,
+    /// The stage in which it stalls most, while a profile runs.
+    pub waits_in: Option<WaitsIn>,
 }
 
 /// What is below an inner cgroup.
@@ -120,6 +89,7 @@ impl TopRow {
             depth: 0,
             branch: None,
             inside: None,
+            waits_in: None,
         }
     }
 }
@@ -173,6 +143,8 @@ pub struct Model {
     pub paused: bool,
     /// The help is shown.
     pub help: bool,
+    /// What a running profile says; nothing where none runs.
+    waits: Option<BTreeMap<WorkloadId, WaitsIn>>,
     /// The chosen workload: it stays chosen when rows change places.
     chosen: Option<WorkloadId>,
 }
@@ -300,7 +272,10 @@ impl Model {
             .plan
             .workloads
             .iter()
-            .map(|v| row(newest, v, &means, all))
+            .map(|v| TopRow {
+                waits_in: self.waits.as_ref().and_then(|all| all.get(&v.id)).cloned(),
+                ..row(newest, v, &means, all)
+            })
             .filter(|row| wanted.is_empty() || row.label.to_lowercase().contains(&wanted))
             .collect();
         let key = |row: &TopRow| self.key(row);

@@ -2,8 +2,24 @@
 //! The view of the table: order, filter, tree, and the chosen row.
 
 use super::{Branch, Model, Sort, TopRow};
+use crate::profile::waits_in::WaitsIn;
+use std::collections::BTreeMap;
+use weir_core::WorkloadId;
 
 impl Model {
+    /// Shows what a running profile says of workloads, or that none runs.
+    pub fn set_waits(&mut self, waits: Option<BTreeMap<WorkloadId, WaitsIn>>) {
+        if self.waits != waits {
+            self.waits = waits;
+            self.rows = self.make_rows();
+        }
+    }
+
+    /// Whether a profile runs.
+    pub fn is_profiled(&self) -> bool {
+        self.waits.is_some()
+    }
+
     /// The order of rows.
     pub fn sort(&self) -> Sort {
         self.sort
