@@ -138,9 +138,6 @@ pub struct Run {
     /// Bandwidth over time, for the picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Point>,
-    /// What part of each resource every workload had; scenarios of shares only.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub shares: BTreeMap<String, WorkloadShares>,
     /// Stands for the whole course of the run, in hexadecimal: two runs with the same one are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
@@ -153,30 +150,6 @@ pub struct Run {
     /// Why a value is `null`, by its dotted name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
-}
-
-/// What one workload has of each resource, and what dominant-resource fairness gives it. Ratios are of all
-/// there is, 0 to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkloadShares {
-    /// Its weight; 100 is normal.
-    pub weight: f64,
-    /// Of CPU time.
-    pub cpu_ratio: Option<f64>,
-    /// Of ordinary memory.
-    pub dram_ratio: Option<f64>,
-    /// Of the CXL device of which it has the largest part.
-    pub cxl_ratio: Option<f64>,
-    /// What of the memory's part is DMA.
-    pub dma_ratio: Option<f64>,
-    /// The resource of which it has the largest share: `cpu`, `cxl0`, …
-    pub dominant: Option<String>,
-    /// That share.
-    pub dominant_ratio: Option<f64>,
-    /// The share that progressive filling gives it, for all weights, demands and measured needs.
-    pub target_ratio: Option<f64>,
-    /// Share ÷ target − 1.
-    pub error_ratio: Option<f64>,
 }
 
 /// Latency of a closed loop, beside its bound.

@@ -104,27 +104,28 @@ pub fn settling(series: &[Point], set_point: f64, until_ms: f64) -> (Option<f64>
     )
 }
 
-/// What part of each resource a workload had.
+/// What one workload has of each resource, and what dominant-resource fairness gives it. Ratios are of all
+/// there is, 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadShares {
     /// Its weight; 100 is normal.
     pub weight: f64,
-    /// Part of all CPUs.
-    pub cpu_ratio: f64,
-    /// Part of the DRAM node of which it had most: of what that node gave while it was saturated, else of its
+    /// Of CPU time.
+    pub cpu_ratio: Option<f64>,
+    /// Of the DRAM node of which it has the largest part: of what that gave while it was saturated, else of its
     /// capacity.
-    pub dram_ratio: f64,
-    /// The same of a CXL device.
-    pub cxl_ratio: f64,
+    pub dram_ratio: Option<f64>,
+    /// Of a CXL device likewise.
+    pub cxl_ratio: Option<f64>,
     /// What disks moved for it, part of the largest memory's figure; counted in that memory's ratio too.
-    pub dma_ratio: f64,
-    /// The resource of which it had most: `cpu`, `dram` or `cxl`.
-    pub dominant: String,
-    /// Its part of that.
-    pub dominant_ratio: f64,
-    /// The part that dominant-resource fairness gives it, by its weight and what it has alone.
+    pub dma_ratio: Option<f64>,
+    /// The resource of which it has the largest share: `cpu`, `dram0`, `cxl0`, …
+    pub dominant: Option<String>,
+    /// That share.
+    pub dominant_ratio: Option<f64>,
+    /// The share that progressive filling gives it, for all weights, demands and measured needs.
     pub target_ratio: Option<f64>,
-    /// Dominant part ÷ target − 1.
+    /// Share ÷ target − 1.
     pub error_ratio: Option<f64>,
 }
 

@@ -79,7 +79,7 @@ pub struct RunMetrics {
     /// Each workload over time.
     pub workloads: Vec<WorkloadSeries>,
     /// What each used over the measured time, in the scenario's order, the controller last.
-    pub uses: Vec<WorkloadUse>,
+    pub used: Vec<WorkloadUse>,
     /// CPU time of what controls, per second; nothing where it runs in the scheduler.
     pub controller_cpus: Option<f64>,
     /// Distribution of the latency of single lines.
@@ -223,7 +223,7 @@ impl Reader<'_> {
             scheduler_calls: self.machine.thesis.as_deref().map(|s| s.calls),
             device_series: self.device_series(),
             workloads: self.workload_series(),
-            uses: self.uses(measured, secs),
+            used: self.used(measured, secs),
             controller_cpus: controller,
             line_latencies,
             limited_blocks,
@@ -321,7 +321,7 @@ impl Reader<'_> {
         shown.map(series).collect()
     }
 
-    fn uses(&self, measured: (usize, usize), secs: f64) -> Vec<WorkloadUse> {
+    fn used(&self, measured: (usize, usize), secs: f64) -> Vec<WorkloadUse> {
         let (first, last) = self.edges(measured);
         let used = |(i, label): (usize, &Label)| WorkloadUse {
             name: label.name.clone(),

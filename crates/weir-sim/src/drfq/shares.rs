@@ -123,7 +123,8 @@ pub(crate) fn shares(
             .and_then(|levels: &Vec<Level>| levels.get(index));
         if let Some(level) = level.filter(|l| l.dominant_ratio > 0.0) {
             shares.target_ratio = Some(level.dominant_ratio);
-            shares.error_ratio = Some(shares.dominant_ratio / level.dominant_ratio - 1.0);
+            let had = shares.dominant_ratio;
+            shares.error_ratio = had.map(|had| had / level.dominant_ratio - 1.0);
         }
         (name.clone(), shares)
     };
@@ -177,27 +178,37 @@ fn targets(
 
 fn shares_of(scenario: &Scenario, used: &UsePerSec, shared: &[f64]) -> WorkloadShares {
     let ratio = |device: usize| used.bytes[device] / shared[device + 1].max(1.0);
-    let most = |kind: DeviceKind| {
-        let of_kind = (0..used.bytes.len()).filter(|d| scenario.devices[*d].kind == kind);
-        of_kind.map(ratio).fold(0.0, f64::max)
-    };
     let cpu = used.cpus / shared[0];
-    let (dram, cxl) = (most(DeviceKind::Dram), most(DeviceKind::Cxl));
+    let dram = most(scenario, DeviceKind::Dram, ratio);
+    let cxl = most(scenario, DeviceKind::Cxl, ratio);
     let (dominant, dominant_ratio) = match () {
-        () if cpu >= dram && cpu >= cxl => ("cpu", cpu),
-        () if dram >= cxl => ("dram", dram),
-        () => ("cxl", cxl),
+        () if cpu >= dram.1 && cpu >= cxl.1 => ("cpu".to_owned(), cpu),
+        () if dram.1 >= cxl.1 => (format!("dram{}", dram.0), dram.1),
+        () => (format!("cxl{}", cxl.0), cxl.1),
     };
     let largest = shared[1..].iter().copied().fold(1.0, f64::max);
     WorkloadShares {
         weight: used.weight,
-        cpu_ratio: cpu,
-        dram_ratio: dram,
-        cxl_ratio: cxl,
-        dma_ratio: used.dma_bytes / largest,
-        dominant: dominant.into(),
-        dominant_ratio,
+        cpu_ratio: Some(cpu),
+        dram_ratio: Some(dram.1),
+        cxl_ratio: Some(cxl.1),
+        dma_ratio: Some(used.dma_bytes / largest),
+        dominant: Some(dominant),
+        dominant_ratio: Some(dominant_ratio),
         target_ratio: None,
         error_ratio: None,
     }
+}
+
+/// The largest share of a device of this kind, after its number among them.
+fn most(scenario: &Scenario, kind: DeviceKind, ratio: impl Fn(usize) -> f64) -> (usize, f64) {
+    let devices = scenario.devices.iter().enumerate();
+    let of_kind = devices.filter(|(_, device)| device.kind == kind);
+    let ratios = of_kind
+        .enumerate()
+        .map(|(number, (index, _))| (number, ratio(index)));
+    ratios.fold(
+        (0, 0.0),
+        |most, one| if one.1 > most.1 { one } else { most },
+    )
 }

@@ -182,7 +182,9 @@ pub fn one(
     }
     .with_context(|| format!("scenario {}", scenario.name))?;
     let mut run = run_of(&measures, &choices[choice]);
-    run.shares = shares_of(scenario, &measures);
+    if run.shares.is_empty() {
+        run.shares = shares_of(scenario, &measures);
+    }
     run.missing.extend(reasons(&run.shares));
     Ok(Made {
         choice,

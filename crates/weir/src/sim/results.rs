@@ -39,7 +39,6 @@ pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
         settle_ms: m.settle_ms,
         overshoot_ratio: m.overshoot_ratio,
         estimate_error_ratio: m.estimate_error_ratio.clone(),
-        shares: BTreeMap::new(),
         series: m.series.clone(),
         shares: shown_shares(m),
         virtual_sec: Some(m.simulated_sec),
@@ -49,7 +48,7 @@ pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
     }
 }
 
-/// Shares are results where they have a target: in scenarios of shares.
+/// Of scenarios whose workloads ran alone too, so that shares have a target.
 fn shown_shares(m: &RunMetrics) -> BTreeMap<String, WorkloadShares> {
     let has_target = m.shares.values().any(|s| s.target_ratio.is_some());
     match has_target {

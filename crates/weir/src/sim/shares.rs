@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use weir_core::policy::drf::{Flow, Need, Resource, ResourceKind, fill};
-use weir_report::results::WorkloadShares;
+use weir_scenario::figures::WorkloadShares;
 use weir_scenario::simulated::{Kind, PhaseConfig, Role, WorkloadConfig};
 use weir_sim::{RunMetrics, Scenario, WorkloadUse};
 
@@ -76,7 +76,7 @@ impl Taker<'_> {
 pub fn shares_of(scenario: &Scenario, measures: &RunMetrics) -> BTreeMap<String, WorkloadShares> {
     let configs = scenario.workloads.iter();
     let configs = configs.flat_map(|w| std::iter::repeat_n(w, w.count as usize));
-    let all: Vec<(&WorkloadConfig, &WorkloadUse)> = configs.zip(&measures.uses).collect();
+    let all: Vec<(&WorkloadConfig, &WorkloadUse)> = configs.zip(&measures.used).collect();
     let resources = resources(scenario, &all);
     let takers: Vec<Taker<'_>> = all
         .iter()
@@ -88,7 +88,7 @@ pub fn shares_of(scenario: &Scenario, measures: &RunMetrics) -> BTreeMap<String,
         })
         .collect();
     let flows: Vec<Flow<'_>> = takers.iter().map(Taker::flow).collect();
-    let taken: f64 = measures.uses.iter().map(|used| used.cpus).sum::<f64>()
+    let taken: f64 = measures.used.iter().map(|used| used.cpus).sum::<f64>()
         - takers.iter().map(|taker| taker.used.cpus).sum::<f64>();
     let mut to_divide = resources.clone();
     if let Some(cpu) = to_divide.first_mut() {
@@ -178,7 +178,7 @@ mod tests {
         let mut uses = vec![used("reader", 0.8, 0.8 * kappa)];
         uses.extend((1..5).map(|i| used(&format!("worker-{i}"), 0.8, 0.0)));
         let measures = RunMetrics {
-            uses,
+            used: uses,
             ..RunMetrics::default()
         };
         let got = shares_of(&scenario, &measures);
@@ -207,7 +207,7 @@ mod tests {
         let mut uses = vec![used("reader", 0.4, 1e6)];
         uses.extend((1..5).map(|i| used(&format!("worker-{i}"), 0.9, 0.0)));
         let measures = RunMetrics {
-            uses,
+            used: uses,
             ..RunMetrics::default()
         };
         let got = shares_of(&scenario, &measures);
