@@ -35,7 +35,7 @@ class Lz4HashTable(positions: Int, sizes: Lz4Sizes) extends Module {
     val keys = Input(Vec(positions, Valid(UInt(64.W))))
     val at = Input(UInt(sizes.lengthBits.W))
 
-    /** The first of the positions whose four bytes were seen, where, and how many bytes more are the same. */
+    /** The first position with four bytes that were seen, where, and how many bytes more are the same. */
     val isFound = Output(Bool())
     val lane = Output(UInt(3.W))
     val position = Output(UInt(sizes.lengthBits.W))
