@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The claims: whatever block comes, with whatever lengths in the command, the decoder writes its history below the
-// limit, gives no beat beyond it, and shows a length within it; and if the source always has a beat and the sink always
-// takes one (WAITS = 0), the result of at most CLOCKED_INPUT bytes into CLOCKED_LIMIT is there within the clocks of the bound.
-// This is for moves of 4 bytes, where two clocks give at least 4 bytes.
+// The claims: whatever block comes, with whatever lengths in the command, the decoder writes its history
+// below the limit, gives no beat beyond it, and shows a length within it; and if the source always has a
+// beat and the sink always takes one (WAITS = 0), the result of at most CLOCKED_INPUT bytes into
+// CLOCKED_LIMIT is there within the clocks of the bound. This is for moves of 4 bytes, where two clocks
+// give at least 4 bytes.
 module decoder #(parameter LENGTH_BITS = 6, BEAT_BYTES = 8, COUNT_BITS = 3, WAITS = 1, CLOCKED_LIMIT = 12, CLOCKED_INPUT = 24) (
     input clock,
     input command_valid,

@@ -3,8 +3,8 @@
 //! (`rtl/sim/lz4.cpp`), on standard output. Engines: lz4-decoder, and lz4-encoder-1, -2, -4, -8 (positions a
 //! clock). A corpus gives its pages instead of drawn ones.
 //!
-//! A case is five numbers of 32 bits, little endian, then input and output: bytes of input, limit, flaw (0: none),
-//! clocks, bytes of output.
+//! A case is five numbers of 32 bits, little endian, then input and output: bytes of input, limit, flaw
+//! (0: none), clocks, bytes of output.
 
 mod cases;
 
@@ -89,7 +89,8 @@ fn write_case(
     file.write_all(output)
 }
 
-/// A page for the encoder; for the decoder liblz4's block of it, if that is no longer than a page, or a hostile one.
+/// A page for the encoder; for the decoder liblz4's block of it, if that is no longer than a page, or a
+/// hostile one.
 fn write_page(
     file: &mut impl Write,
     engine: Engine,

@@ -3,7 +3,8 @@
 //!
 //! A clock moves the bytes of a match that is under way. If these are its last, the next sequence's literals
 //! follow them in the same clock, and its offset and lengths are kept for the next: a sequence a clock, where
-//! match and literals are at most 16 bytes. The bytes of a length beyond the token's four bits take a clock each.
+//! match and literals are at most 16 bytes. The bytes of a length beyond the token's four bits take a
+//! clock each.
 
 use super::loading::Loading;
 use super::{
@@ -304,8 +305,8 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Decodes a block of at most 4096 bytes to at most `limit_bytes` bytes. What it accepts, liblz4 accepts, with the
-/// same bytes.
+/// Decodes a block of at most 4096 bytes to at most `limit_bytes` bytes. What it accepts, liblz4 accepts,
+/// with the same bytes.
 ///
 /// # Errors
 /// The block is malformed, or one of the lengths is 0 or more than 4096.
@@ -315,8 +316,8 @@ pub fn decode(block: &[u8], limit_bytes: usize) -> Result<EngineRun, DecodeRefus
     Decoder::new(block, limit_bytes).run()
 }
 
-/// The most clocks that a block takes, malformed or not, if the source always has a beat and the sink always takes
-/// one. A sequence gives 4 bytes or more; what takes a clock more gives 4 bytes more too.
+/// The most clocks that a block takes, malformed or not, if the source always has a beat and the sink
+/// always takes one. A sequence gives 4 bytes or more; what takes a clock more gives 4 bytes more too.
 pub fn clock_bound(block_bytes: usize, limit_bytes: usize) -> u64 {
     let beats = block_bytes.div_ceil(BEAT_BYTES);
     // Length bytes of literals that turn out to be too many.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes sequences as the search finds them: up to 16 bytes of block a clock.
 //!
-//! A clock writes a token, up to 13 literals and the offset. Where there are more literals the token has a clock of
-//! its own; each byte of a length has one too.
+//! A clock writes a token, up to 13 literals and the offset. Where there are more literals the token has a
+//! clock of its own; each byte of a length has one too.
 
 use super::{LENGTH_BYTE_MAX, LENGTH_CODE_MAX, MATCH_BYTES_MIN, MOVE_BYTES};
 use std::collections::VecDeque;

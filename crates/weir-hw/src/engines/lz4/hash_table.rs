@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where four bytes were seen last, and the four bytes that followed them.
 //!
-//! The four bytes are hashed one to one: their upper 21 bits are the tag, and folded onto the lower 11 they are the
-//! index. So an entry with the same tag is the same four bytes, and no byte of the page need be read to know it;
-//! with what followed, matches of 4 to 7 bytes are known at once.
+//! The four bytes are hashed one to one: their upper 21 bits are the tag, and folded onto the lower 11
+//! they are the index. So an entry with the same tag is the same four bytes, and no byte of the page need
+//! be read to know it; with what followed, matches of 4 to 7 bytes are known at once.
 //!
-//! The table has four banks for each position that is looked up in a clock. A bank serves one position a clock, the
-//! first; the others are neither looked up nor entered.
+//! The table has four banks for each position that is looked up in a clock. A bank serves one position a
+//! clock, the first; the others are neither looked up nor entered.
 
 use super::MATCH_BYTES_MIN;
 

@@ -4,8 +4,8 @@
 use super::MOVE_BYTES;
 use crate::engines::BEAT_BYTES;
 
-/// Loads the input of an engine when the source always has a beat: the command comes in clock 0, the first beat
-/// in clock 1, its first 16 bytes in clock 2.
+/// Loads the input of an engine when the source always has a beat: the command comes in clock 0, the first
+/// beat in clock 1, its first 16 bytes in clock 2.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loading {
     input_bytes: usize,
@@ -31,8 +31,8 @@ impl Loading {
         }
     }
 
-    /// Beats that have not been taken by the clocks before this one. The next is taken with the last 16 bytes of
-    /// its predecessor.
+    /// Beats that have not been taken by the clocks before this one. The next is taken with the last 16
+    /// bytes of its predecessor.
     pub(super) fn beats_outstanding(&self) -> u64 {
         let taken = match self.clock {
             0 | 1 => 0,

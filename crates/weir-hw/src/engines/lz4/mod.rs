@@ -7,9 +7,10 @@
 //! block ─► 16 bytes a clock into a window ──► one sequence a clock ──► history ──► packer ──► beats
 //! ```
 //!
-//! The format is LZ4's block format (`lz4_Block_format.md` of the LZ4 project). A block is a row of sequences: a
-//! token with two lengths, literals, and a match, which is an offset into what was decoded before. The last has
-//! literals only; of a page's bytes the last 5 are literals and no match begins in the last 12.
+//! The format is LZ4's block format (`lz4_Block_format.md` of the LZ4 project). A block is a row of
+//! sequences: a token with two lengths, literals, and a match, which is an offset into what was decoded
+//! before. The last has literals only; of a page's bytes the last 5 are literals and no match begins in
+//! the last 12.
 
 mod decoder;
 mod emitter;
@@ -39,8 +40,8 @@ const LENGTH_CODE_MAX: usize = 15;
 /// The value of a length byte that another one follows.
 const LENGTH_BYTE_MAX: usize = 255;
 
-/// Clocks from the last move of an engine to its result: the packer gives its last beat, in a clock of its own if
-/// that is not full, before the result is shown.
+/// Clocks from the last move of an engine to its result: the packer gives its last beat, in a clock of its
+/// own if that is not full, before the result is shown.
 fn closing_clocks(bytes: usize) -> u64 {
     if bytes.is_multiple_of(super::BEAT_BYTES) {
         2

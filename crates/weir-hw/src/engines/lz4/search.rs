@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Finds matches: looks up 1, 2, 4 or 8 positions a clock, then compares 16 bytes a clock.
 //!
-//! Where nothing is found the search goes faster, as liblz4's does: from the fifth clock on it leaves out as many
-//! positions as it looks up.
+//! Where nothing is found the search goes faster, as liblz4's does: from the fifth clock on it leaves out
+//! as many positions as it looks up.
 
 use super::emitter::Sequence;
 use super::hash_table::{HashKey, HashTable, SeenBytes};
@@ -113,8 +113,8 @@ impl<'a> Search<'a> {
         Some(self.found(comparing))
     }
 
-    /// The first position that is found in the table. Those that have a bank are entered, unless they may come again
-    /// after the match.
+    /// The first position that is found in the table. Those that have a bank are entered, unless they may
+    /// come again after the match.
     fn look_up_and_enter(&mut self) -> Option<(usize, SeenBytes)> {
         let last_start = self.page.len() - MATCH_START_TAIL_BYTES;
         let end = (self.at + self.positions).min(last_start + 1);

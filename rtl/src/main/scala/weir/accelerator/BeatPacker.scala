@@ -10,7 +10,8 @@ class CountedBytes(sizes: Lz4Sizes) extends Bundle {
   val count = UInt(sizes.countBits.W)
 }
 
-/** Makes beats of moves of 0 to `moveBytes` bytes. A full beat waits in a register of its own, so that moves go on. */
+/** Makes beats of moves of 0 to `moveBytes` bytes. A full beat waits in a register of its own, so that
+  * moves go on. */
 class BeatPacker(sizes: Lz4Sizes) extends Module {
   val io = IO(new Bundle {
     val restart = Input(Bool())

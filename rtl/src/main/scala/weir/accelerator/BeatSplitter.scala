@@ -4,7 +4,8 @@ package weir
 import chisel3._
 import chisel3.util._
 
-/** Takes beats into a register and hands them on in pieces of `moveBytes`, one a clock. A beat is taken with the last
+/** Takes beats into a register and hands them on in pieces of `moveBytes`, one a clock. A beat is taken
+  * with the last
   * piece of the one before it.
   */
 class BeatSplitter(sizes: Lz4Sizes) extends Module {

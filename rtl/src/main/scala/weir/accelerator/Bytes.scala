@@ -26,8 +26,8 @@ object Bytes {
 
 /** Memory of a page: writes up to `moveBytes` bytes and reads as many, anywhere.
   *
-  * A lane for each byte of a move, in memories that are read within the clock (LUT RAM, MLAB). A read sees the writes of
-  * clocks before.
+  * A lane for each byte of a move, in memories that are read within the clock (LUT RAM, MLAB). A read sees
+  * the writes of clocks before.
   */
 class ByteMemory(sizes: Lz4Sizes, readPorts: Int) extends Module {
   private val addressBits = log2Ceil(sizes.maxBytes)

@@ -13,11 +13,12 @@ import chisel3.util._
   *           (beats)  └─► history ──────────── match's bytes ────────────▲
   * }}}
   *
-  * A clock moves the bytes of a match that is under way. If these are its last, the next sequence's literals follow them
-  * in the same clock, and its offset and lengths are kept for the next. The bytes of a length beyond the token's four
-  * bits take a clock each.
+  * A clock moves the bytes of a match that is under way. If these are its last, the next sequence's
+  * literals follow them in the same clock, and its offset and lengths are kept for the next. The bytes of
+  * a length beyond the token's four bits take a clock each.
   *
-  * Each clock gives bytes or uses some, so a block ends: `clock_bound` in the twin (`weir-hw`, `engines/lz4`) says when.
+  * Each clock gives bytes or uses some, so a block ends: `clock_bound` in the twin (`weir-hw`,
+  * `engines/lz4`) says when.
   */
 class Lz4Decoder(sizes: Lz4Sizes = Lz4Sizes()) extends Lz4Engine(sizes) {
   import Lz4Format._

@@ -6,8 +6,8 @@ import chisel3.util._
 
 /** Writes sequences: up to `moveBytes` bytes of block a clock.
   *
-  * A clock writes a token, literals if they and the offset fit beside it, and the offset. Where there are more literals
-  * the token has a clock of its own; each byte of a length has one too.
+  * A clock writes a token, literals if they and the offset fit beside it, and the offset. Where there are
+  * more literals the token has a clock of its own; each byte of a length has one too.
   */
 class Lz4Emitter(sizes: Lz4Sizes) extends Module {
   import Lz4Format._

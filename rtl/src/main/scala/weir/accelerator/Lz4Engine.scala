@@ -76,7 +76,8 @@ class Lz4Result(sizes: Lz4Sizes) extends Bundle {
 class Lz4Port(sizes: Lz4Sizes) extends Bundle {
   val command = Flipped(Decoupled(new Lz4Command(sizes)))
 
-  /** The input's bytes, the first in the lowest bits. As many beats as hold its bytes are taken, whatever comes. */
+  /** The input's bytes, the first in the lowest bits. As many beats as hold its bytes are taken, whatever
+   * comes. */
   val in = Flipped(Decoupled(UInt((8 * sizes.beatBytes).W)))
 
   /** The output's, in the same order; what lies beyond its bytes in the last beat has no meaning. */

@@ -6,15 +6,16 @@ import chisel3.util._
 
 /** Where four bytes were seen last, and the four bytes that followed them.
   *
-  * The four bytes are hashed one to one: their upper 21 bits are the tag, and folded onto the lower 11 they are the
-  * index. So an entry with the same tag is the same four bytes, and no byte of the page need be read to know it.
+  * The four bytes are hashed one to one: their upper 21 bits are the tag, and folded onto the lower 11
+  * they are the index. So an entry with the same tag is the same four bytes, and no byte of the page need
+  * be read to know it.
   *
-  * The table has four banks for each position that is looked up in a clock. A bank serves one position a clock, the
-  * first; the others are neither looked up nor entered. Lookup and entry use one address of a memory that is read
-  * within the clock (LUT RAM, MLAB).
+  * The table has four banks for each position that is looked up in a clock. A bank serves one position a
+  * clock, the first; the others are neither looked up nor entered. Lookup and entry use one address of a
+  * memory that is read within the clock (LUT RAM, MLAB).
   *
-  * An entry is valid if its epoch is the page's. A page clears one row of all banks, and there are fewer rows than
-  * epochs: no entry lives until its epoch comes again. A sweep after reset clears all rows.
+  * An entry is valid if its epoch is the page's. A page clears one row of all banks, and there are fewer
+  * rows than epochs: no entry lives until its epoch comes again. A sweep after reset clears all rows.
   */
 class Lz4HashTable(positions: Int, sizes: Lz4Sizes) extends Module {
   private val indexBits = 11
@@ -34,7 +35,7 @@ class Lz4HashTable(positions: Int, sizes: Lz4Sizes) extends Module {
     val keys = Input(Vec(positions, Valid(UInt(64.W))))
     val at = Input(UInt(sizes.lengthBits.W))
 
-    /** The first of the positions whose four bytes were seen, where, and how many bytes more are the same. */
+    /** The first position with four bytes that were seen, where, and how many bytes more are the same. */
     val isFound = Output(Bool())
     val lane = Output(UInt(3.W))
     val position = Output(UInt(sizes.lengthBits.W))

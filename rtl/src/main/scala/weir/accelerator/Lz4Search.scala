@@ -6,7 +6,8 @@ import chisel3.util._
 
 /** Finds matches: looks up some positions a clock, then compares `moveBytes` bytes a clock.
   *
-  * Where nothing is found the search goes faster: after four clocks it leaves out as many positions as it looks up.
+  * Where nothing is found the search goes faster: after four clocks it leaves out as many positions as it
+  * looks up.
   */
 class Lz4Search(positions: Int, sizes: Lz4Sizes) extends Module {
   import Lz4Format._
@@ -62,7 +63,8 @@ class Lz4Search(positions: Int, sizes: Lz4Sizes) extends Module {
     key.bits := VecInit(io.atBytes.slice(i, i + 2 * matchBytesMin)).asUInt
   }
 
-  // Of what is found at once, the bytes that may belong to a match: only at the last position are they fewer than 4.
+  // Of what is found at once, the bytes that may belong to a match: only at the last position are they
+  // fewer than 4.
   private val lookStart = at + table.io.lane
   private val isLastStart = lookStart +& matchStartTailBytes.U === io.inputBytes
   private val more = Mux(isLastStart && table.io.more === 4.U, 3.U, table.io.more)

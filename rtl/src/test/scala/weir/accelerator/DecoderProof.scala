@@ -58,7 +58,8 @@ class FlawedDecoder(sizes: Lz4Sizes, flaw: DecoderFlaw) extends Lz4Decoder(sizes
     if (flaw == DecoderFlaw.NeverDrains) false.B else super.drains(isClosing)
 }
 
-/** `EmitDecoderProof FOLDER MAX_BYTES BEAT_BYTES MOVE_BYTES FLAW…`: a decoder for each flaw, in a folder of its name. */
+/** `EmitDecoderProof FOLDER MAX_BYTES BEAT_BYTES MOVE_BYTES FLAW…`: a decoder for each flaw, in a folder
+  * of its name. */
 object EmitDecoderProof {
   def main(arguments: Array[String]): Unit = arguments.toList match {
     case folder :: max :: beat :: move :: flaws if flaws.nonEmpty && flaws.forall(DecoderFlaw.all.contains) =>
