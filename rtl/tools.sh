@@ -119,6 +119,11 @@ refuted() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; bmc3 -T $2" > "$1/abc.log" 2>&1
     grep -q "was asserted in frame" "$1/abc.log"
 }
+# refuted_deep FOLDER SECONDS: the same, for runs of more than some 20 clocks.
+refuted_deep() {
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
+    grep -q "was asserted in frame" "$1/abc.log"
+}
 # bounded FOLDER CLOCKS SECONDS: no difference in that many clocks.
 bounded() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $3" > "$1/abc.log" 2>&1

@@ -62,14 +62,11 @@ class RequestRing(p: AcceleratorParameters) extends Module {
 
   // Reading ahead: each descriptor on its way has its place.
   private val descriptors = Module(new Queue(new DmaAnswer(0), p.fetchAhead))
-  io.fetch.valid := settings.enabled && asked =/= rung && mayFetch(asked - handed)
+  io.fetch.valid := settings.enabled && asked =/= rung && asked - handed < p.fetchAhead.U
   io.fetch.bits := settings.ringLine + entry(asked)
   when(io.fetch.fire) { asked := asked + 1.U }
   descriptors.io.enq.valid := io.descriptor.valid
   descriptors.io.enq.bits := io.descriptor.bits
-
-  /** Whether there is a place for one more descriptor beside those on their way and not handed out. */
-  protected def mayFetch(held: UInt): Bool = held < p.fetchAhead.U
 
   // Handing out.
   private val head = descriptors.io.deq

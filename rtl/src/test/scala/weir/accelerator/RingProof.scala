@@ -11,8 +11,6 @@ class FlawedRing(p: AcceleratorParameters, flaw: String) extends RequestRing(p) 
     case "takes-doorbells-again" => wanted <= entries
     case _                       => super.accepted(wanted, underWay, entries)
   }
-  override protected def mayFetch(held: UInt): Bool =
-    if (flaw == "reads-too-far-ahead") held <= p.fetchAhead.U else super.mayFetch(held)
   override protected def isRefused(taken: Bool): Bool =
     if (flaw == "loses-refusals") true.B else super.isRefused(taken)
   override protected def isWritten(taken: Bool): Bool =
@@ -29,8 +27,7 @@ class RingProof(flaw: String) extends Module {
   private val p = AcceleratorParameters(
     hash = Xxh64Parameters(slots = 3),
     compareUnits = 0,
-    // More descriptors than the ring has entries are never read: the flaw needs a place less.
-    fetchAhead = if (flaw == "reads-too-far-ahead") 1 else 2,
+    fetchAhead = 2,
     numberBits = 4,
     entriesLog2Max = 1
   )
