@@ -3,6 +3,7 @@
 
 mod coverage;
 mod greatest;
+mod identical;
 mod influence;
 mod input;
 
