@@ -36,7 +36,6 @@ use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
 const POLL: Duration = Duration::from_millis(100);
-/// How often it is looked whether a profile runs.
 const WAITS_EACH: Duration = Duration::from_secs(1);
 /// The plain table is of this many ticks' mean, as the live one.
 const ONCE_SPAN: Duration = Duration::from_millis(1000);
@@ -68,8 +67,7 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
         };
         let mut model = gather(&mut feed, span)?;
         if !matches!(feed, Feed::File(_)) {
-            let waits = waits_in::read(&roots.run);
-            model.set_waits(waits.map(|found| found.workloads));
+            model.set_waits(waits_in::read(&roots.run).map(|found| found.workloads));
         }
         print(&plain(&model, &feed.name(model.snapshot())))?;
     } else {
