@@ -61,7 +61,7 @@ mod thesis;
 
 pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
-pub use drfq::shares::UsePerSec;
+pub use drfq::fair_shares::UsePerSec;
 pub use drfq::variant::SharesVariant;
 pub use engine::histogram::Histogram;
 pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries, WorkloadUse};

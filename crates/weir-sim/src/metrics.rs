@@ -2,7 +2,7 @@
 //! What came out of a run. Names and definitions are those of `docs/reference/results.md`, so that simulated
 //! and live runs can be compared field by field; what only a simulator knows comes after them.
 
-use crate::drfq::shares::{self, UsePerSec};
+use crate::drfq::fair_shares::{self, UsePerSec};
 use crate::engine::accounting::{self, Window};
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::Machine;
@@ -199,10 +199,6 @@ impl Reader<'_> {
         let (bytes, cpu_ns) = (heavy(|w, i| w.bytes[i]), heavy(|w, i| w.cpu_ns[i] as f64));
         let ops = self.sum(Role::Beside, measured, |w, i| w.ops[i]);
         let readers = self.threads(Role::Heavy);
-        let controller = self.daemon.map(|d| {
-            let (first, last) = self.edges(measured);
-            (last.cpu_ns[d] - first.cpu_ns[d]) as f64 / 1e9 / secs
-        });
         let mut measures = RunMetrics {
             scenario: self.scenario.name.clone(),
             set_point_bytes_per_sec: set_point,
@@ -224,7 +220,7 @@ impl Reader<'_> {
             device_series: self.device_series(),
             workloads: self.workload_series(),
             used: self.used(measured, secs),
-            controller_cpus: controller,
+            controller_cpus: self.controller_cpus(measured, secs),
             line_latencies,
             limited_blocks,
             light_blocks,
@@ -238,9 +234,15 @@ impl Reader<'_> {
         measures
     }
 
+    fn controller_cpus(&self, measured: (usize, usize), secs: f64) -> Option<f64> {
+        let (first, last) = self.edges(measured);
+        let daemon = self.daemon?;
+        Some((last.cpu_ns[daemon] - first.cpu_ns[daemon]) as f64 / 1e9 / secs)
+    }
+
     fn add_shares(&self, measures: &mut RunMetrics) {
-        measures.uses = shares::uses(self.machine, self.scenario, self.labels);
-        measures.shares = shares::shares(self.scenario, &measures.uses, None);
+        measures.uses = fair_shares::uses(self.machine, self.scenario, self.labels);
+        measures.shares = fair_shares::shares(self.scenario, &measures.uses, None);
         measures.gate_stops = self.machine.drfq.as_deref().map(|s| s.parks);
     }
 

@@ -5,7 +5,7 @@ use crate::controller_kind::{ControllerKind, WeirOptions};
 use crate::cpu::cpu_max::CpuMax;
 use crate::cpu::eevdf;
 use crate::drfq;
-use crate::drfq::shares::UsePerSec;
+use crate::drfq::fair_shares::UsePerSec;
 use crate::drfq::variant::{MEMORIES_MAX, SharesVariant};
 use crate::engine::accounting;
 use crate::engine::event_queue::Event;
@@ -123,7 +123,7 @@ pub fn run_watched(
     };
     if shows_targets(scenario, variant) {
         let alone = uses_alone(scenario, seed)?;
-        measures.shares = drfq::shares::shares(scenario, &measures.uses, Some(&alone));
+        measures.shares = drfq::fair_shares::shares(scenario, &measures.uses, Some(&alone));
     }
     let (policy, backend) = variant.policy_and_backend();
     (measures.policy, measures.backend, measures.seed) = (policy.into(), backend.into(), seed);

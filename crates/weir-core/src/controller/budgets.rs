@@ -71,7 +71,7 @@ pub(super) struct WorkloadBudget {
 }
 
 /// A workload's claim on a device.
-pub(super) struct Claim {
+pub(super) struct DeviceClaim {
     /// Of the workload.
     pub position: usize,
     /// Of its demand among all demands.
@@ -83,7 +83,7 @@ pub(super) struct DeviceClaims {
     pub device: DeviceId,
     /// What there is for them, in bytes per second.
     pub budget: f64,
-    pub claims: Vec<Claim>,
+    pub claims: Vec<DeviceClaim>,
     /// One for each claim, in the same order.
     pub demands: Vec<Demand>,
     /// What was taken off first.
@@ -159,8 +159,9 @@ pub(super) fn split_devices(
 impl DeviceClaims {
     /// What all users of the device are to move, if any of them lacks CPU time.
     fn planned(&self, workloads: &[WorkloadBudget], allowed: &[Option<f64>]) -> Option<f64> {
-        let lacks = |claim: &Claim| workloads.get(claim.position).is_some_and(|w| w.lacks_cpu);
-        let part = |claim: &Claim| allowed.get(claim.demand).copied().flatten();
+        let lacks =
+            |claim: &DeviceClaim| workloads.get(claim.position).is_some_and(|w| w.lacks_cpu);
+        let part = |claim: &DeviceClaim| allowed.get(claim.demand).copied().flatten();
         let parts: f64 = self.claims.iter().filter_map(part).sum();
         self.claims.iter().any(lacks).then_some(self.taken + parts)
     }
@@ -193,7 +194,7 @@ fn claims_on(
                 weight: seen.weight,
             });
             let demand = range.start + place;
-            claims.push(Claim { position, demand });
+            claims.push(DeviceClaim { position, demand });
         } else if seen.index.is_some() {
             taken += demand.bytes_per_sec;
         }

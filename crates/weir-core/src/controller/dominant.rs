@@ -83,7 +83,7 @@ pub(super) fn divide(
     let levels = fill(&resources, &flows);
     let parts = claimed.iter().map(|of_device| {
         let each = of_device.claims.iter().zip(&of_device.demands);
-        let part = |(claim, demand): (&super::budgets::Claim, &crate::policy::Demand)| {
+        let part = |(claim, demand): (&super::budgets::DeviceClaim, &crate::policy::Demand)| {
             let progress = levels.get(claim.position).map_or(0.0, granted);
             BytesPerSec::new(demand.bytes_per_sec.get() * progress)
         };

@@ -21,9 +21,9 @@
 //! In reading order: this file (the class), [`flow_table`], [`tick`], [`rates`], [`thesis_rules`],
 //! [`variant`], [`shares`].
 
+pub(crate) mod fair_shares;
 pub(crate) mod flow_table;
 pub(crate) mod rates;
-pub(crate) mod shares;
 pub(crate) mod thesis_rules;
 pub(crate) mod tick;
 pub(crate) mod variant;

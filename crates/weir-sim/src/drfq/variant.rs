@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which scheduler of shares a run has.
 
+use super::fair_shares::device_of_groups;
 use super::flow_table::{DrfqSched, FlowHalves};
-use super::shares::device_of_groups;
 use super::thesis_rules::{self, ThesisClocks};
 use crate::engine::machine::Machine;
 use crate::from_scenario::Label;

@@ -57,7 +57,7 @@ impl Wish {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+struct RandomCase {
     capacities: Vec<f64>,
     wishes: Vec<Wish>,
     lie: Wish,
@@ -76,7 +76,7 @@ fn resources(capacities: &[f64]) -> Vec<Resource> {
     capacities.iter().enumerate().map(resource).collect()
 }
 
-impl Case {
+impl RandomCase {
     fn run(&self, wishes: &[Wish]) -> Vec<Level> {
         let flows: Vec<Flow<'_>> = wishes.iter().map(Wish::flow).collect();
         fill(&resources(&self.capacities), &flows)
@@ -109,7 +109,7 @@ fn any_wish(resources: usize) -> impl Strategy<Value = Wish> {
     })
 }
 
-fn any_case(resources: std::ops::Range<usize>) -> impl Strategy<Value = Case> {
+fn any_case(resources: std::ops::Range<usize>) -> impl Strategy<Value = RandomCase> {
     resources.prop_flat_map(|m| {
         let capacities = prop::collection::vec(0.5..20.0f64, m);
         let wishes = prop::collection::vec(any_wish(m), 1..9);
@@ -119,7 +119,7 @@ fn any_case(resources: std::ops::Range<usize>) -> impl Strategy<Value = Case> {
             any_wish(m),
             any::<prop::sample::Index>(),
         )
-            .prop_map(|(capacities, wishes, lie, liar)| Case {
+            .prop_map(|(capacities, wishes, lie, liar)| RandomCase {
                 liar: liar.index(wishes.len()),
                 capacities,
                 wishes,
@@ -129,7 +129,7 @@ fn any_case(resources: std::ops::Range<usize>) -> impl Strategy<Value = Case> {
 }
 
 /// Runs a measure on all cases and holds its worst to [`WORST`].
-fn hold(what: &str, resources: std::ops::Range<usize>, measure: impl Fn(&Case) -> f64) {
+fn hold(what: &str, resources: std::ops::Range<usize>, measure: impl Fn(&RandomCase) -> f64) {
     let config = Config {
         cases: CASES,
         failure_persistence: None,
@@ -265,7 +265,7 @@ fn one_resource_is_max_min() {
 }
 
 /// Raises the level in steps, with all figures added up anew at each: the rule as it is written, O(n²·m).
-fn plain(case: &Case) -> Vec<f64> {
+fn plain(case: &RandomCase) -> Vec<f64> {
     let share = |wish: &Wish, place: usize| wish.needs[place].total() / case.capacities[place];
     let places = 0..case.capacities.len();
     let pace: Vec<f64> = case

@@ -39,7 +39,7 @@ use plan::{PairPlan, PlannedStream, TimePlan};
 use program_groups::ProgramGroups;
 use progress::{BenchProgress, time};
 use regex::Regex;
-use rounds::Rounds;
+use rounds::PairRounds;
 use setup::BenchSetup;
 use site::BenchSite;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ fn measured(
     };
     setup.time = with_preparation(args, &setup, &begin.pairs);
     let (before, clock) = (HostMoment::read(roots), Instant::now());
-    let end = Rounds::new(&setup, roots, progress, &begin.pairs)?.run()?;
+    let end = PairRounds::new(&setup, roots, progress, &begin.pairs)?.run()?;
     let mut caveats = host.caveats.clone();
     caveats.extend(HostMoment::read(roots).caveats(&before, clock.elapsed().as_secs_f64()));
     caveats.extend(end.caveats);

@@ -70,7 +70,7 @@ pub struct RoundsEnd {
 }
 
 /// The run over all pairs.
-pub struct Rounds<'a> {
+pub struct PairRounds<'a> {
     setup: &'a BenchSetup<'a>,
     roots: &'a Roots,
     progress: &'a BenchProgress,
@@ -87,7 +87,7 @@ pub struct Rounds<'a> {
     run_ratios: Vec<f64>,
 }
 
-impl<'a> Rounds<'a> {
+impl<'a> PairRounds<'a> {
     /// Nothing is measured yet.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl<'a> Rounds<'a> {
         roots: &'a Roots,
         progress: &'a BenchProgress,
         plans: &'a [PairPlan],
-    ) -> Result<Rounds<'a>> {
+    ) -> Result<PairRounds<'a>> {
         let pair = |plan: &'a PairPlan| -> Result<RoundPair<'a>> {
             Ok(RoundPair {
                 plan,
@@ -106,7 +106,7 @@ impl<'a> Rounds<'a> {
                 has_failed: false,
             })
         };
-        Ok(Rounds {
+        Ok(PairRounds {
             setup,
             roots,
             progress,

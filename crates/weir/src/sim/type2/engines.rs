@@ -36,7 +36,7 @@ struct EngineFigures {
 }
 
 /// What an engine made of all pages.
-struct Made {
+struct EngineOutput {
     bytes: Vec<u8>,
     /// Of all pages in one run.
     clocks: u64,
@@ -114,10 +114,10 @@ fn alone(runs: impl Iterator<Item = Result<EngineRun>>) -> Result<Vec<u64>> {
     runs.map(|run| Ok(run?.clocks)).collect()
 }
 
-fn hashed(input: &[u8]) -> Result<Made> {
+fn hashed(input: &[u8]) -> Result<EngineOutput> {
     let pages: Vec<&[u8]> = input.chunks(PAGE_BYTES).collect();
     let run = hash_pages(&pages)?;
-    Ok(Made {
+    Ok(EngineOutput {
         bytes: run.bytes,
         clocks: run.clocks,
         page_clocks: alone(pages.iter().map(|page| Ok(hash_pages(&[page])?)))?,
@@ -125,7 +125,7 @@ fn hashed(input: &[u8]) -> Result<Made> {
     })
 }
 
-fn compared(left: &[u8], right: &[u8]) -> Result<Made> {
+fn compared(left: &[u8], right: &[u8]) -> Result<EngineOutput> {
     if left.len() != right.len() {
         bail!(
             "the files have {} and {} bytes: pages of one length are compared, so cut the longer file",
@@ -138,7 +138,7 @@ fn compared(left: &[u8], right: &[u8]) -> Result<Made> {
         .map(|(left, right)| PagePair { left, right })
         .collect();
     let run = compare_pages(&pairs)?;
-    Ok(Made {
+    Ok(EngineOutput {
         bytes: run.bytes,
         clocks: run.clocks,
         page_clocks: alone(pairs.iter().map(|pair| Ok(compare_pages(&[*pair])?)))?,
@@ -147,10 +147,10 @@ fn compared(left: &[u8], right: &[u8]) -> Result<Made> {
 }
 
 /// One page becomes a block; more become a frame, in which a refused page is stored.
-fn encoded(input: &[u8], positions: Positions) -> Result<Made> {
+fn encoded(input: &[u8], positions: Positions) -> Result<EngineOutput> {
     if input.len() <= PAGE_BYTES {
         let run = encode(input, positions)?;
-        return Ok(Made {
+        return Ok(EngineOutput {
             bytes: run.bytes,
             clocks: run.clocks,
             page_clocks: vec![run.clocks],
@@ -172,7 +172,7 @@ fn encoded(input: &[u8], positions: Positions) -> Result<Made> {
             Err(error) => return Err(error.into()),
         });
     }
-    Ok(Made {
+    Ok(EngineOutput {
         bytes: frame.end(),
         clocks: page_clocks.iter().sum(),
         page_clocks,
@@ -181,7 +181,7 @@ fn encoded(input: &[u8], positions: Positions) -> Result<Made> {
 }
 
 /// A block, or a frame of them: no block begins as a frame does.
-fn decoded(input: &[u8]) -> Result<Made> {
+fn decoded(input: &[u8]) -> Result<EngineOutput> {
     let blocks = match read_frame(input)? {
         Some(blocks) => blocks,
         None => vec![FramedBlock::Lz4(input)],
@@ -200,7 +200,7 @@ fn decoded(input: &[u8]) -> Result<Made> {
             }
         }
     }
-    Ok(Made {
+    Ok(EngineOutput {
         bytes,
         clocks: page_clocks.iter().sum(),
         page_clocks,
