@@ -4,8 +4,8 @@
 
 use super::builtin_scenarios::Loaded;
 use super::controllers::Choice;
+use super::fairness::{reasons, shares_of};
 use super::results::run_of;
-use super::shares::{reasons, shares_of};
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::sync::Mutex;

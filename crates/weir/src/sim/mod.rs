@@ -20,10 +20,10 @@ pub mod builtin_scenarios;
 pub mod cli;
 pub mod controllers;
 mod dram;
+mod fairness;
 mod interference;
 mod record;
 pub mod results;
-mod shares;
 pub mod table;
 mod type2;
 
