@@ -89,7 +89,7 @@ pub(super) fn divide(
         };
         each.map(part).collect()
     });
-    let case = Case {
+    let case = DividedResources {
         resources: &resources,
         claimed,
     };
@@ -184,12 +184,12 @@ fn follow_reach(workloads: &mut [WorkloadState], signals: &Signals, cpus: f64, d
 }
 
 /// What shares are of.
-struct Case<'a> {
+struct DividedResources<'a> {
     resources: &'a [Resource],
     claimed: &'a [DeviceClaims],
 }
 
-impl Case<'_> {
+impl DividedResources<'_> {
     fn share(
         &self,
         seen: &WorkloadSignals,

@@ -4,7 +4,7 @@
 
 use super::builtin_scenarios::Loaded;
 use super::controllers::Choice;
-use super::fair_shares::{reasons, shares_of};
+use super::fairness::{reasons, shares_of};
 use super::results::run_of;
 use anyhow::{Context, Result};
 use std::io::Write;

@@ -20,7 +20,7 @@ pub mod builtin_scenarios;
 pub mod cli;
 pub mod controllers;
 mod dram;
-mod fair_shares;
+mod fairness;
 mod interference;
 mod record;
 pub mod results;
