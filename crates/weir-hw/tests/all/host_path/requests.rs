@@ -3,8 +3,8 @@
 
 use weir_hw::host_path::Keeping::{Held, Posted};
 use weir_hw::host_path::{
-    HostMachine, HostStream, Keeping, PathNetwork, PathOutcome, StorageMode, StreamOp, compile,
-    solve,
+    EventPlan, HostMachine, HostStream, Keeping, PathNetwork, PathOutcome, StorageMode, StreamOp,
+    compile, simulate, solve,
 };
 
 const MMEM: usize = 0;
@@ -112,4 +112,60 @@ fn the_mean_residence_of_equal_lines_is_theirs() {
     let machine = paper_b();
     let mean_ns = solved(&machine, &chase).mean_residence_ns();
     near(mean_ns, 355.3 - machine.cores.path_ns);
+}
+
+/// What stays in the cache is no work of the memory.
+#[test]
+fn cached_writes_are_no_work_of_the_memory() {
+    let work_of_a_line = |cached: f64| {
+        let mut machine = paper_b();
+        machine.iio.cached_write_part = cached;
+        let outcome = solved(&machine, &ssd(StreamOp::Read, StorageMode::Direct));
+        outcome.memories[MMEM].utilisation / outcome.flows[0].lines_per_ns
+    };
+    near(work_of_a_line(0.5), 0.5 * work_of_a_line(0.0));
+    // A line of which nothing goes to memory has its tracker for a lookup.
+    let mut machine = paper_b();
+    machine.iio.cached_write_part = 1.0;
+    let outcome = solved(&machine, &ssd(StreamOp::Read, StorageMode::Direct));
+    near(outcome.flows[0].residence_ns, machine.trackers.lookup_ns);
+}
+
+/// A later request waits for a credit too, line by line.
+#[test]
+fn credits_of_a_copys_dma_hold_its_lines() {
+    let mut machine = paper_b();
+    machine.iio.read_credits = 1;
+    let write = ssd(StreamOp::Write, StorageMode::Buffered);
+    let network = compile(&machine, &[write]).unwrap();
+    let plan = EventPlan {
+        lines: 4000,
+        seed: 1,
+    };
+    let (lines, solved) = (simulate(&network, plan), solve(&network));
+    let apart = lines.flows[0].lines_per_ns / solved.flows[0].lines_per_ns;
+    assert!((apart - 1.0).abs() < 0.05, "{apart}");
+}
+
+/// A flow through two pools: what the second makes it wait, the first has less to admit.
+#[test]
+fn the_waits_of_two_pools_fit_each_other() {
+    let mut machine = paper_b();
+    let streams = [
+        HostStream::new("cxl", StreamOp::Movdir64bFrom, 16),
+        HostStream::new("mmem", StreamOp::Ld, 16),
+    ];
+    for (count, slow) in [(40, 8), (120, 8), (120, 16), (200, 16), (240, 64)] {
+        machine.trackers.count = count;
+        machine.trackers.slow_count = Some(slow);
+        let network = compile(&machine, &streams).unwrap();
+        for (pool, got) in network.pools.iter().zip(&solve(&network).pools) {
+            let full = got.occupancy / f64::from(pool.count);
+            assert!(full <= 1.0 + 1e-6, "{count} {slow}: {got:?}");
+            assert!(
+                got.wait_ns == 0.0 || full >= 1.0 - 1e-4,
+                "{count} {slow}: {got:?}"
+            );
+        }
+    }
 }

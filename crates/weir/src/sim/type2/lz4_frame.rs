@@ -36,7 +36,7 @@ impl FrameWriter {
     }
 
     fn add(&mut self, bytes: &[u8], mark: u32) {
-        // At most a page.
+        #[expect(clippy::cast_possible_truncation, reason = "a page at most")]
         let length = bytes.len() as u32 | mark;
         self.bytes.extend(length.to_le_bytes());
         self.bytes.extend(bytes);
