@@ -211,7 +211,7 @@ fn engine(name: &str, inputs: &[&[u8]]) -> (Vec<u8>, Value) {
 #[test]
 fn engines_give_bytes_and_clocks() {
     let page = [b'x'; 4096];
-    let two: Vec<u8> = (0..5000_u32).map(|n| (n * n >> 7) as u8).collect();
+    let two: Vec<u8> = (0..5000_u32).map(|n| ((n * n) >> 7) as u8).collect();
 
     let (hashes, figures) = engine("xxh64", &[&two]);
     assert_eq!(hashes.len(), 16);
