@@ -311,7 +311,7 @@ pub struct ProfileExportArgs {
 
     /// What is written
     #[arg(long, value_enum, default_value = "windows")]
-    pub what: ExportedFigures,
+    pub table: ExportedFigures,
 
     /// A file of windows of the idle machine, for waits and rules
     #[arg(long, value_name = "FILE")]
@@ -354,10 +354,10 @@ pub enum ExportedFigures {
 const PROFILE_EXPORT_HELP: &str = "\
 Examples:
   weir profile export day.windows > day.txt
-  weir profile export day.windows --what stalls --from 1h --to 2h | jq -c '[.from_ns, .subject, .stalls]'
-  weir profile export day.windows --what findings --idle quiet.windows --out findings.jsonl
+  weir profile export day.windows --table stalls --from 1h --to 2h | jq -c '[.from_ns, .subject, .stalls]'
+  weir profile export day.windows --table findings --idle quiet.windows --out findings.jsonl
 
-A line is an object with from_ns, to_ns and subject, and the figures under the name of --what, as `weir profile report \
+A line is an object with from_ns, to_ns and subject, and the figures under the name of --table, as `weir profile report \
 --json` has them. A figure that cannot be made is an object with its reason.
 
 Exit codes: 0 done, 2 trouble.";

@@ -14,7 +14,7 @@ use weir_profile::stalls::StallSplit;
 use weir_profile::window_file::WindowEncoder;
 use weir_profile::{Refusal, TimeSpan, WindowFile};
 
-/// Figures of one kind, under the name that `--what` has for them.
+/// Figures of one kind, under the name that `--table` has for them.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum OneKind<'a> {
@@ -48,13 +48,13 @@ struct RuleLine<'a> {
 /// A file cannot be read or written, or no workload has the name.
 pub fn export(args: &ProfileExportArgs) -> Result<Exit> {
     let is_counts = matches!(
-        args.what,
+        args.table,
         ExportedFigures::Windows | ExportedFigures::Recording
     );
     if is_counts && args.workload.is_some() {
-        bail!("windows are exported whole: add --what stages, or leave out --workload");
+        bail!("windows are exported whole: add --table stages, or leave out --workload");
     }
-    if args.what == ExportedFigures::Recording && args.out.is_none() {
+    if args.table == ExportedFigures::Recording && args.out.is_none() {
         bail!("a recording is no text: add --out NEW");
     }
     let span = TimeSpan {
@@ -62,14 +62,14 @@ pub fn export(args: &ProfileExportArgs) -> Result<Exit> {
         to: args.to.map(|moment| moment.0),
     };
     let file = part_of(&args.file, all_windows_of(&args.file)?, span)?;
-    let text = match args.what {
+    let text = match args.table {
         ExportedFigures::Windows => file.to_text()?,
         ExportedFigures::Recording => String::new(),
         what => figures(args, &file, what)?,
     };
     match &args.out {
         None => print(&text)?,
-        Some(path) if args.what == ExportedFigures::Recording => {
+        Some(path) if args.table == ExportedFigures::Recording => {
             write_new(path, &recording(&file)?)?
         }
         Some(path) => write_new(path, text.as_bytes())?,

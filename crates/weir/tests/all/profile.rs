@@ -186,7 +186,7 @@ fn what_was_left_out_of_a_file_is_said_before_its_figures() {
     let whole = std::fs::read_to_string(table_7()).unwrap();
     let cut = desk.file("cut.windows", &whole[..whole.len() - 20]);
     let recording = cut.replace(".windows", ".recording");
-    let made = desk.weir(&["export", &cut, "--what", "recording", "--out", &recording]);
+    let made = desk.weir(&["export", &cut, "--table", "recording", "--out", &recording]);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
     let report = out(&desk.weir(&["report", &recording]));
     let (before, _) = report.split_once("\n== ").unwrap();
