@@ -2,6 +2,7 @@
 //! What is written: exact keys, reasons, nothing loaded, nothing hostile, nothing half.
 
 use super::*;
+use crate::results::WorkloadShares;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -68,6 +69,7 @@ fn fields(run: &Value) -> BTreeSet<String> {
     let open = [
         "missing",
         "estimate_error_ratio",
+        "shares",
         "limited_gap_ms",
         "start_ms",
         "fingerprint",
@@ -84,6 +86,14 @@ fn fields(run: &Value) -> BTreeSet<String> {
         }
     }
     names
+}
+
+/// Shares have the keys that their own table has.
+#[test]
+fn shares_have_the_documented_keys() {
+    let shares = serde_json::to_value(WorkloadShares::default()).unwrap();
+    let names: BTreeSet<String> = keys(&shares).into_iter().map(Into::into).collect();
+    assert_eq!(names, documented_under("shares.NAME."));
 }
 
 fn documentation() -> String {

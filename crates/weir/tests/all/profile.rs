@@ -201,13 +201,11 @@ fn what_was_left_out_of_a_file_is_said_before_its_figures() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x5a;
     std::fs::write(&recording, &bytes).unwrap();
+    // The only frame is damaged.
     for command in ["report", "export"] {
         let damaged = desk.weir(&[command, &recording]);
         assert_eq!(damaged.status.code(), Some(2), "{command}");
         let why = said(&damaged);
-        assert!(
-            why.contains("has no window (") && why.contains("bytes of the file were changed"),
-            "{why}"
-        );
+        assert!(why.contains("bytes of the file were changed"), "{why}");
     }
 }

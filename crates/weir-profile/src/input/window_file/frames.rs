@@ -229,9 +229,7 @@ impl<'a> FrameReader<'a> {
                 self.counts = 0;
             }
         }
-        let mut header = self.header.ok_or_else(|| {
-            WindowFileError::Header("its first frame is damaged, and no other is whole".to_owned())
-        })?;
+        let mut header = self.header.ok_or(WindowFileError::Damaged)?;
         let (windows, each) = self.kept.into_windows();
         if each > 1 {
             self.notes.push(format!(

@@ -102,6 +102,9 @@ pub enum WindowFileError {
     /// Lines of format 2 that somebody has decompressed.
     #[error("its lines are of format 2, which is read compressed: compress it with zstd")]
     Decompressed,
+    /// Frames of which none is whole.
+    #[error("bytes of the file were changed, and no part of it is whole: record again")]
+    Damaged,
     /// The first line is none of such a file.
     #[error(
         "no file of windows: its first line is not a header ({0}); make one with `weir profile import`"
