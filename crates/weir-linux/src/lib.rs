@@ -42,11 +42,11 @@ mod workloads;
 mod fake;
 
 pub use counters::pmu;
+pub use counters::read_fabric;
 pub use counters::totals::Traffic;
 pub use counters::windows;
 pub use error::LinuxError;
 pub use inventory::bind::{Bound, bind_cgroup_of, bind_self};
-pub use inventory::facts::describe;
 pub use inventory::memory_nodes::{Node, Nodes, Reach};
 pub use inventory::numa::nodes_with_memory;
 pub use inventory::{cpu_topology, cxl, virtual_copies};
@@ -59,6 +59,7 @@ pub use options::{
     AttributionSource, Backend, By, CounterSource, Options, Reads, Roots, TaskSource,
 };
 pub use platform::LinuxPlatform;
+pub use platform::description::describe;
 pub use platform::lease_books::{reset, reset_even_if_running};
 pub use workloads::cgroups::hierarchy::{NAMESPACE, PIDS, V2};
 pub use workloads::operator_names::NAMES;

@@ -9,6 +9,7 @@
 
 pub(crate) mod cpu_max;
 pub(crate) mod eligibility;
+pub(crate) mod facts;
 mod process_home;
 pub(crate) mod sched_ext;
 pub(crate) mod target;

@@ -2,7 +2,8 @@
 //! How busy devices say they are, by weir's driver: `devload/load` beside the counters, where the device
 //! announces it (`kernel/access_counters/devload.c`).
 
-use super::{Counters, read_number};
+use super::Counters;
+use crate::inventory::driver_groups::read_number;
 use crate::kernel::clock::now;
 use std::path::Path;
 use weir_core::seam::observation::{DevLoad, DevLoadReading};

@@ -2,7 +2,7 @@
 //! Files of drivers that count, read.
 
 use super::read_timing::ReadTiming;
-use super::{GROUP_COUNT_MAX, read_number};
+use crate::inventory::driver_groups::{GROUP_COUNT_MAX, read_number};
 use crate::inventory::numa::missing;
 use crate::kernel::files::{open_file, open_root, read_path};
 use crate::kernel::parse::sysfs::{Pair, counter_dump, pairs};

@@ -22,27 +22,21 @@ pub(crate) mod read_timing;
 pub(crate) mod totals;
 pub mod windows;
 
-use crate::inventory::numa::{MemoryNode, missing};
+use crate::inventory::driver_groups::{GROUP_COUNT_MAX, class_devices, read_node, read_number};
+use crate::inventory::numa::MemoryNode;
 use crate::kernel::clock::now;
-use crate::kernel::files::read_path;
 use crate::kernel::parse::sysfs::Pair;
-use crate::kernel::parse::{decimal, signed};
 use crate::kernel::privilege;
 use crate::options::{CounterSource, Roots};
 use driver_files::{open_counters, read_attribute, read_dump, read_text_files};
 use pmu::Counting;
 use read_timing::ReadTiming;
 use rustix::fd::OwnedFd;
-use std::fs;
 use std::path::{Path, PathBuf};
 use weir_core::seam::observation::GroupReading;
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
-use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
+use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, Reading};
 
-/// Most groups a register map can hold (`contract/registers.toml`).
-const GROUP_COUNT_MAX: u32 = 16_384;
-/// Most devices that weir reads.
-const DEVICE_COUNT_MAX: usize = 256;
 /// How long a lost device is left alone before it is tried again.
 const RETRY: Nanos = Nanos::from_millis(1000);
 
@@ -409,44 +403,14 @@ fn dump_path(roots: &Roots) -> PathBuf {
         .join("kernel/debug/cxl-counter-driver/counter-dump")
 }
 
-/// Devices of the class by number, in order.
-fn class_devices(class: &Path) -> Vec<(u32, PathBuf)> {
-    let entries = fs::read_dir(class).into_iter().flatten().flatten();
-    let mut devices: Vec<_> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let digits = name.to_str()?.strip_prefix("weir_cxl")?;
-            let number = u32::try_from(decimal(digits.as_bytes()).ok()?).ok()?;
-            (number.to_string() == digits).then(|| (number, entry.path()))
-        })
-        .take(DEVICE_COUNT_MAX)
-        .collect();
-    devices.sort();
-    devices
-}
-
-fn read_number(path: &Path) -> Result<u64, Missing> {
-    let text = read_path(path).map_err(|e| missing(path, &e))?;
-    decimal(&text).map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
-}
-
-fn read_node(group: &Path) -> Option<NodeId> {
-    let text = read_path(&group.join("node")).ok()?;
-    u32::try_from(signed(&text).ok()?).ok().map(NodeId)
-}
-
-#[path = "devload.rs"]
 mod devload;
-#[path = "driver_files.rs"]
 mod driver_files;
-#[path = "node_join.rs"]
+mod fabric_counters;
 mod node_join;
-#[path = "perf.rs"]
 mod perf;
-#[path = "reopen.rs"]
 mod reopen;
 
-pub(crate) use node_join::named_nodes;
+pub use fabric_counters::read_fabric;
 pub(crate) use perf::perf_targets;
 
 #[cfg(test)]

@@ -3,15 +3,10 @@
 //! because nothing else is possible. Never by order: high-bandwidth memory may be the first node, and a group
 //! the second. Where nothing joins them, the operator has to name the nodes (`--device node:N`).
 
-use super::{class_devices, read_node, read_number};
-use crate::inventory::cxl::node_of;
 use crate::inventory::numa::{MemoryNode, memory_nodes};
-use crate::kernel::parse::decimal;
 use crate::options::Roots;
-use std::collections::BTreeMap;
-use std::path::Path;
+use weir_core::Missing;
 use weir_core::seam::topology::Fact;
-use weir_core::{Missing, NodeId};
 
 /// The fact that says that counts belong to no node.
 const NAME: &str = "cxl.counters.nodes";
@@ -80,32 +75,4 @@ pub(super) fn numbers(roots: &Roots) -> Vec<u32> {
     let nodes = memory_nodes(roots, &[]).map(|(nodes, _)| nodes);
     let nodes = nodes.unwrap_or_default();
     nodes.iter().map(|node| node.id.0).collect()
-}
-
-/// By the address of a group, where its driver gives no node.
-pub(super) fn by_address(roots: &Roots, group: &Path, nodes: &[u32]) -> Option<NodeId> {
-    let text = crate::kernel::files::read_path(&group.join("base")).ok()?;
-    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
-    let base = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-        None => decimal(text.as_bytes()).ok()?,
-    };
-    node_of(roots, base, nodes).map(NodeId)
-}
-
-/// Nodes that groups of a driver are of, each with a device's name.
-pub(crate) fn named_nodes(roots: &Roots, nodes: &[u32]) -> BTreeMap<u32, String> {
-    let mut found = BTreeMap::new();
-    for (number, dir) in class_devices(&roots.sys.join("class/weir_cxl")) {
-        let count = read_number(&dir.join("group_count")).unwrap_or(0);
-        for index in 0..count.min(super::GROUP_COUNT_MAX.into()) {
-            let group = dir.join(format!("group{index}"));
-            let node = read_node(&group).or_else(|| by_address(roots, &group, nodes));
-            if let Some(node) = node {
-                let name = format!("weir_cxl{number}");
-                found.entry(node.0).or_insert(name);
-            }
-        }
-    }
-    found
 }

@@ -2,8 +2,9 @@
 //! Events of perf as counters of devices.
 
 use super::pmu::{Counting, Machine, Origin, Target, targets};
-use super::{Counters, Kind, class_devices, read_node, read_number};
+use super::{Counters, Kind};
 use crate::inventory::cxl::Fabric;
+use crate::inventory::driver_groups::{GROUP_COUNT_MAX, class_devices, read_node, read_number};
 use crate::inventory::numa::MemoryNode;
 use crate::kernel::clock::now;
 use crate::options::Roots;
@@ -129,10 +130,7 @@ pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
         .into_iter()
         .filter_map(|(number, dir)| {
             let count = u32::try_from(read_number(&dir.join("group_count")).ok()?).ok()?;
-            Some((
-                format!("weir_cxl{number}"),
-                count.min(super::GROUP_COUNT_MAX),
-            ))
+            Some((format!("weir_cxl{number}"), count.min(GROUP_COUNT_MAX)))
         });
     let groups = groups.collect();
     let mut targets = targets(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of a machine that is probed anew: what stays, stays as it is open, under its number.
 
-use super::{Counters, Kind, node_join, read_node};
+use super::{Counters, Kind, node_join};
+use crate::inventory::driver_groups::{by_address, read_node};
 use crate::options::Roots;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::seam::topology::Device;
@@ -38,7 +39,7 @@ impl Counters {
             let dir = roots.sys.join(dir);
             group.node = read_node(&dir).or_else(|| {
                 let nodes = nodes.get_or_insert_with(|| node_join::numbers(roots));
-                node_join::by_address(roots, &dir, nodes)
+                by_address(roots, &dir, nodes)
             });
             came |= group.node.is_some();
         }

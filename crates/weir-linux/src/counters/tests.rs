@@ -2,6 +2,7 @@
 use super::*;
 use crate::fake::Fake;
 use crate::inventory::numa::Topology;
+use weir_core::NodeId;
 
 fn probe(fake: &Fake, nodes: &[MemoryNode]) -> Counters {
     Counters::probe(&fake.roots(), nodes, None)

@@ -5,6 +5,7 @@
 use crate::kernel::files::{read_path, read_start};
 use crate::kernel::parse::cpu::flags;
 use crate::options::Roots;
+use weir_core::seam::topology::Fact;
 
 /// What says so, for people; nothing on a machine that is none, as far as it can be known.
 pub(crate) fn guest(roots: &Roots) -> Option<String> {
@@ -26,6 +27,19 @@ pub(crate) fn guest(roots: &Roots) -> Option<String> {
     let vendor = vendor.trim_ascii();
     let known = VENDORS.iter().find(|known| known.as_bytes() == vendor)?;
     Some(format!("its maker is {known}"))
+}
+
+/// A machine, or one that a hypervisor makes.
+pub(crate) fn fact(roots: &Roots) -> Fact {
+    let text = guest(roots).map_or_else(
+        || "no hypervisor is seen".into(),
+        |what| format!("a virtual machine: {what}"),
+    );
+    Fact {
+        name: "kernel.machine".into(),
+        value: Ok(text),
+        next_move: None,
+    }
 }
 
 /// Makers of machines that are none (systemd, src/basic/virt.c).

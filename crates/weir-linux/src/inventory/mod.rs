@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the machine is: NUMA nodes, CXL devices, CPUs, and the facts that `weir doctor` prints.
+//! What the machine is: NUMA nodes, CPUs, CXL devices, and what is known of each.
 
 pub(crate) mod bind;
 pub mod cpu_topology;
 pub mod cxl;
-pub(crate) mod facts;
+pub(crate) mod driver_groups;
 pub(crate) mod group_nodes;
-pub(crate) mod hotplug;
 pub(crate) mod hypervisor;
 pub(crate) mod memory_nodes;
 pub(crate) mod node_facts;

@@ -6,10 +6,10 @@
 //! Not everything can be taken over. What cannot stands among the skips, with what to do.
 
 use super::LinuxPlatform;
+use super::hotplug::{HotplugChanges, ProbedMachine, Subsystem};
+use crate::backends;
 use crate::counters::Counters;
-use crate::inventory::facts;
 use crate::inventory::group_nodes::groups_on_nodes;
-use crate::inventory::hotplug::{HotplugChanges, ProbedMachine, Subsystem};
 use crate::inventory::numa::Topology;
 use crate::options::Backend;
 use crate::workloads::discovery::View;
@@ -198,7 +198,7 @@ impl LinuxPlatform {
         }
         self.fact_count = count;
         if let Some(scx) = &self.backends.sched_ext {
-            facts::scheduler_in_use(&mut self.description, scx.takes_all());
+            backends::facts::scheduler_in_use(&mut self.description, scx.takes_all());
         }
     }
 

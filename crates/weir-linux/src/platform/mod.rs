@@ -18,7 +18,6 @@ use crate::counters::link_bound::Bounds;
 use crate::counters::pmu::latency::Waits;
 use crate::error::LinuxError;
 use crate::inventory::group_nodes::groups_on_nodes;
-use crate::inventory::hotplug::{Hotplug, ProbedMachine};
 use crate::kernel::clock::{Ticker, now};
 use crate::kernel::fd_budget::Budget;
 use crate::kernel::files::{Buffer, open_root};
@@ -34,6 +33,7 @@ use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::Wanted;
 use crate::workloads::processes::sched_policy;
 use adopt::Stale;
+use hotplug::{Hotplug, ProbedMachine};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -394,6 +394,8 @@ impl Drop for LinuxPlatform {
 
 #[path = "adopt.rs"]
 mod adopt;
+pub(crate) mod description;
+mod hotplug;
 pub(crate) mod lease_books;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use weir_linux::cxl::{
 /// # Errors
 /// A node that is named does not exist, stdout cannot be written.
 pub fn topology(args: &TopologyArgs, roots: &Roots) -> Result<Exit> {
-    let fabric = Fabric::read_with(roots, &args.devices.nodes(roots)?);
+    let fabric = weir_linux::read_fabric(roots, &args.devices.nodes(roots)?);
     if args.json {
         print_json(&fabric)?;
     } else {

@@ -10,6 +10,7 @@ use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};
 use crate::kernel::parse::cgroup::{CpuMax, cpu_max, cpu_stat, refills};
 use crate::leases::LeaseBook;
+use crate::workloads::cpu_time::ThrottledCgroup;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use weir_core::Nanos;
@@ -35,6 +36,13 @@ pub(crate) struct LimitedCgroup {
     pub(crate) trouble: Option<OutcomeKind>,
 }
 
+impl ThrottledCgroup for LimitedCgroup {
+    fn throttled_usec(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<u64> {
+        let read = self.with_dir(root, |dir| buffer.read_once_at(dir, "cpu.stat"));
+        cpu_stat(read.ok()?).ok()?.throttled_usec
+    }
+}
+
 impl LimitedCgroup {
     /// Whether the moment of refill of what is in force is not known.
     pub(crate) fn needs_phase(&self) -> bool {
@@ -44,12 +52,6 @@ impl LimitedCgroup {
     /// The limit others set, in CPUs.
     pub(crate) fn theirs(&self) -> Option<f64> {
         self.lease.theirs.cpus()
-    }
-
-    /// The time for which it was throttled, in microseconds.
-    pub(crate) fn throttled_usec(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<u64> {
-        let read = self.with_dir(root, |dir| buffer.read_once_at(dir, "cpu.stat"));
-        cpu_stat(read.ok()?).ok()?.throttled_usec
     }
 
     /// How often its quota was refilled.

@@ -10,7 +10,7 @@ use weir_core::WorkloadId;
 /// Limits that are checked at one tick: this many, or this part of all where that is more. Each is checked
 /// within this many ticks: a second at 50 ms, no longer than a contest waits anyway. Before each write of
 /// weir its limit is checked in any case.
-const TEND_LEAST: usize = 8;
+const TEND_LEAST: usize = 2;
 pub(crate) const TEND_PART: usize = 20;
 /// The most at one tick: of ten thousand limits each is checked within 4 s at 50 ms. In tests it is less, so
 /// that it happens.

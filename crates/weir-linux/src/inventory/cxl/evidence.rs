@@ -3,7 +3,7 @@
 //! and the firmware's figures. None of these files must be there.
 
 use super::places::Span;
-use crate::counters::named_nodes;
+use crate::inventory::driver_groups::named_nodes;
 use crate::inventory::memory_nodes::{Reach, reach};
 use crate::kernel::files::{open_root, read_long, read_path, read_start};
 use crate::kernel::parse::sysfs::list;

@@ -30,6 +30,7 @@ pub(crate) use advice::next_move;
 pub use classification::{MemoryKind, NodeVerdict};
 pub(crate) use nodes::{Classified, classified};
 pub(crate) use places::node_of;
+pub(crate) use sysfs::natural;
 
 use serde::Serialize;
 use weir_core::Missing;
@@ -50,7 +51,8 @@ pub struct Fabric {
     pub dax: Vec<Dax>,
     /// Nodes with memory and without CPUs, CXL memory or not.
     pub nodes: Vec<CxlNode>,
-    /// PMUs of CXL ports of sockets. The kernel does not say which port has which.
+    /// PMUs of CXL ports of sockets, if they were looked for ([`crate::read_fabric`]). The kernel does not say
+    /// which port has which.
     pub port_pmus: Vec<String>,
     /// What could not be read.
     pub problems: Vec<Missing>,
@@ -182,7 +184,7 @@ pub struct CxlNode {
     pub regions: Known<Vec<String>>,
     /// Devices that this memory belongs to, or why none is known.
     pub devices: Known<Vec<String>>,
-    /// Groups of access counters on it.
+    /// Groups of access counters on it, if they were looked for ([`crate::read_fabric`]).
     pub counters: Vec<String>,
 }
 

@@ -6,7 +6,6 @@ use super::evidence::Evidence;
 use super::places::{Places, Span, meet};
 use super::read::{self, Read};
 use super::{CxlNode, Dax, Fabric, Known, Region, Window, devices};
-use crate::counters::Counters;
 use crate::inventory::numa::{MemoryNode, memory_nodes};
 use crate::options::Roots;
 use weir_core::Missing;
@@ -34,20 +33,6 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
         Err(why) => return bus.fabric.problems.push(why),
     };
     let classified = machine.classified(&bus.fabric, named);
-    let cxl: Vec<MemoryNode> = classified
-        .iter()
-        .filter(|j| j.verdict.is_cxl)
-        .map(|j| j.node)
-        .collect();
-    let counters = Counters::probe(roots, &cxl, None);
-    let counted = |number: u32| {
-        // Without counters every node is a group of which nothing is known.
-        let on = |group: &&weir_core::seam::topology::Group| {
-            group.node.is_some_and(|node| node.0 == number) && counters.are_counted()
-        };
-        let groups = counters.groups.iter().filter(on);
-        groups.map(|group| group.id.to_string()).collect()
-    };
     for Classified { node, verdict } in classified {
         let id = node.id.0;
         let links = machine.links(&bus.fabric, id);
@@ -71,7 +56,7 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
                 ))),
                 false => Ok(regions),
             },
-            counters: counted(id),
+            counters: Vec::new(),
         };
         bus.fabric.nodes.push(node);
     }

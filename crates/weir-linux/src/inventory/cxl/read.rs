@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CXL bus: windows, regions, devices.
 
-use super::sysfs::{CxlSysfs, lost, natural};
+use super::sysfs::{CxlSysfs, lost};
 use super::{CxlMemory, DecoderTarget, Fabric, Known, Region, Window, dax};
-use crate::counters::pmu::Machine;
 use crate::options::Roots;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,8 +75,6 @@ pub(super) fn bus(roots: &Roots) -> Known<Read> {
             .collect();
     }
     counters(&sysfs, &bus, fabric);
-    fabric.port_pmus = Machine::probe(roots).ports();
-    fabric.port_pmus.sort_by_cached_key(|name| natural(name));
     Ok(read)
 }
 

@@ -102,7 +102,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
 }
 
 /// Alternating text and numbers, so that mem10 comes after mem9.
-pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
+pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {

@@ -20,7 +20,6 @@
 pub(crate) mod bpf;
 pub(crate) mod rate;
 
-use crate::backends::cpu_max::limited::LimitedCgroup;
 use crate::counters::idle_groups::Quiet;
 use crate::kernel::clock::{self, now};
 use crate::kernel::files::Buffer;
@@ -60,7 +59,10 @@ pub(crate) struct CpuTimeReader<'a> {
 
 impl CpuTimeReader<'_> {
     /// Reads one by itself, unless it was read with others; nothing if it is gone.
-    pub(crate) fn read(&mut self, request: &mut CpuTimeRequest<'_>) -> Option<Times> {
+    pub(crate) fn read<H: ThrottledCgroup>(
+        &mut self,
+        request: &mut CpuTimeRequest<'_, H>,
+    ) -> Option<Times> {
         let watched = request.watched;
         if let Some(times) = request.swept.take() {
             return Some(times);
@@ -96,11 +98,11 @@ impl CpuTimeReader<'_> {
         }
     }
 
-    fn process(
+    fn process<H: ThrottledCgroup>(
         &mut self,
         id: &WorkloadId,
         process: &Process,
-        hold: Option<&LimitedCgroup>,
+        hold: Option<&H>,
     ) -> Option<Times> {
         let cpu = if self.own_proc {
             clock::process_cpu(process.pid)
@@ -196,12 +198,18 @@ pub(crate) fn throttled_times(throttled: Option<Nanos>, at: Nanos) -> Reading<Na
     }
 }
 
-/// A workload of the view at this tick.
-pub(crate) struct CpuTimeRequest<'a> {
+/// A cgroup that a back end limits for a process.
+pub(crate) trait ThrottledCgroup {
+    /// The time for which it was throttled, in microseconds.
+    fn throttled_usec(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<u64>;
+}
+
+/// A workload of the view at this tick, with what a back end holds of it.
+pub(crate) struct CpuTimeRequest<'a, H> {
     /// Its place in the view.
     pub(crate) place: usize,
     pub(crate) watched: &'a Watched,
-    pub(crate) hold: Option<&'a LimitedCgroup>,
+    pub(crate) hold: Option<&'a H>,
     pub(crate) repose: Repose,
     /// It rests, and this was read of it before.
     pub(crate) last: Option<Times>,
@@ -222,12 +230,12 @@ pub(crate) enum Repose {
 }
 
 /// All of a view that are there still, in its order.
-pub(crate) fn requests<'a>(
+pub(crate) fn requests<'a, H>(
     view: &'a View,
-    holds: &'a BTreeMap<WorkloadId, LimitedCgroup>,
+    holds: &'a BTreeMap<WorkloadId, H>,
     rests: &mut IdleSkips,
     quiet: &Quiet,
-) -> Vec<CpuTimeRequest<'a>> {
+) -> Vec<CpuTimeRequest<'a, H>> {
     let mut requests = Vec::with_capacity(view.workloads.len());
     let mut holds = holds.iter().peekable();
     let at = now();

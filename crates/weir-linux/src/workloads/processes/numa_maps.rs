@@ -2,8 +2,11 @@
 //! What one process has mapped, summed up from its `numa_maps`: by node, and files apart, so that one that
 //! several processes have mapped can count once.
 
+use crate::inventory::numa::missing;
+use crate::options::{By, Roots};
 use std::collections::BTreeMap;
 use weir_core::NodeId;
+use weir_core::seam::topology::Fact;
 
 /// Stands for all nodes that are not watched.
 pub(crate) const ELSEWHERE: NodeId = NodeId(u32::MAX);
@@ -70,4 +73,24 @@ fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
         (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
     })
+}
+
+/// Whether maps of processes say where their memory is.
+pub(crate) fn fact(roots: &Roots, by: By) -> Fact {
+    let path = roots.proc.join("self/numa_maps");
+    let value = match std::fs::File::open(&path) {
+        Ok(_) => Ok("residency is read from the maps of processes".into()),
+        Err(e) => Err(missing(&path, &e)),
+    };
+    let next_move = value.is_err().then_some(match by {
+        By::Cgroup => {
+            "memory.numa_stat is used instead: shared pages count for the cgroup that they are charged to"
+        }
+        By::Process => "use a kernel with CONFIG_NUMA, or limit by cgroup",
+    });
+    Fact {
+        name: "proc.numa_maps".into(),
+        value,
+        next_move: next_move.map(str::to_owned),
+    }
 }

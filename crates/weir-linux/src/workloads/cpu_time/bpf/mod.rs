@@ -82,9 +82,9 @@ impl CpuTimeBpf {
     }
 
     /// Reads those of a look that are worth it; the others have nothing swept afterwards.
-    pub(crate) fn sweep(
+    pub(crate) fn sweep<H>(
         &mut self,
-        requests: &mut [CpuTimeRequest<'_>],
+        requests: &mut [CpuTimeRequest<'_, H>],
         root: BorrowedFd<'_>,
         buffer: &mut Buffer,
     ) {
@@ -151,7 +151,7 @@ fn load() -> LoadState<dyn CpuTimeSource> {
     Ok(Box::new(CpuTimeProgram::load()?))
 }
 
-fn leaf<'a>(request: &CpuTimeRequest<'a>) -> Option<&'a Leaf> {
+fn leaf<'a, H>(request: &CpuTimeRequest<'a, H>) -> Option<&'a Leaf> {
     match &request.watched.source {
         From::Cgroup(leaf) => Some(leaf),
         From::Process(_) | From::Set(_) | From::Inner(_) => None,
@@ -159,15 +159,15 @@ fn leaf<'a>(request: &CpuTimeRequest<'a>) -> Option<&'a Leaf> {
 }
 
 /// The cgroup under the root that this one is below.
-fn top_of<'a>(request: &CpuTimeRequest<'a>) -> Option<&'a [u8]> {
+fn top_of<'a, H>(request: &CpuTimeRequest<'a, H>) -> Option<&'a [u8]> {
     let path = &leaf(request)?.path;
     let end = path.iter().skip(1).position(|b| *b == b'/')?;
     path.get(..=end)
 }
 
 /// The places of those to be read at once, added up by now, and when that was.
-fn wanted(
-    requests: &[CpuTimeRequest<'_>],
+fn wanted<H>(
+    requests: &[CpuTimeRequest<'_, H>],
     root: BorrowedFd<'_>,
     buffer: &mut Buffer,
 ) -> (Vec<usize>, Nanos) {

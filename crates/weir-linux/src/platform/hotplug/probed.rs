@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The machine, as it is found at the start and each time that names have changed.
 
+use crate::backends;
 use crate::backends::sched_ext::Scx;
 use crate::counters::Counters;
 use crate::counters::link_bound::Bounds;
-use crate::inventory::facts;
 use crate::inventory::numa::Topology;
 use crate::options::Options;
+use crate::platform::description::description;
 use weir_core::Description;
 use weir_core::seam::topology::Device;
 
@@ -29,7 +30,7 @@ impl ProbedMachine {
         let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
         let capacity = options.capacity_bytes_per_sec;
         let counters = Counters::probe_after(roots, nodes, capacity, options.counters, before);
-        let mut description = facts::description(options, &topology, &counters);
+        let mut description = description(options, &topology, &counters);
         let bounds = Bounds::of(roots, &counters.devices, &mut description.facts);
         ProbedMachine {
             topology,
@@ -44,7 +45,7 @@ impl ProbedMachine {
     pub(crate) fn limited_by(&mut self, scx: Option<&Scx>) {
         if let Some(scx) = scx {
             self.description.actuator = Some(scx.describe());
-            facts::scheduler_in_use(&mut self.description, scx.takes_all());
+            backends::facts::scheduler_in_use(&mut self.description, scx.takes_all());
         }
     }
 }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this host is and can do: facts with reasons and next moves, which `weir doctor` prints. Each room
+//! gives its own facts; here they are put together. Reading them changes nothing and cannot fail.
+
+use super::lease_books;
+use crate::backends;
+use crate::counters::Counters;
+use crate::counters::link_bound::Bounds;
+use crate::inventory::hypervisor;
+use crate::inventory::numa::Topology;
+use crate::kernel::privilege;
+use crate::options::{CounterSource, Options};
+use crate::workloads::cgroups::hierarchy;
+use crate::workloads::cpu_time::bpf::CpuTimeBpf;
+use crate::workloads::processes::numa_maps;
+use crate::workloads::{operator_names, task_iter};
+use crate::{counters, task_traffic};
+use weir_core::seam::topology::Fact;
+use weir_core::{Description, Missing};
+
+/// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find with these
+/// options, and what would be in its way.
+pub fn describe(options: &Options) -> Description {
+    let roots = &options.roots;
+    let topology = Topology::probe(roots, &options.nodes);
+    let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
+    let counters = Counters::probe_from(roots, nodes, None, CounterSource::Auto);
+    let mut description = description(options, &topology, &counters);
+    let facts = &mut description.facts;
+    Bounds::of(roots, &counters.devices, facts);
+    facts.extend(task_traffic::facts(options));
+    facts.push(task_iter::fact(options));
+    facts.push(CpuTimeBpf::choose(options).fact());
+    facts.extend(operator_names::names(options));
+    description
+}
+
+/// The description of what was probed.
+pub(crate) fn description(
+    options: &Options,
+    topology: &Topology,
+    counters: &Counters,
+) -> Description {
+    let roots = &options.roots;
+    let kernel = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut facts = vec![
+        known("kernel.release", Ok(kernel.clone())),
+        privilege::fact(roots),
+        hypervisor::fact(roots),
+        known(
+            "cpu.online",
+            topology.cpu_count.clone().map(|n| n.to_string()),
+        ),
+    ];
+    facts.extend(topology.facts(roots));
+    facts.extend(counters.facts.iter().cloned());
+    facts.push(counters::latency::fact(roots, topology, counters));
+    let has_controller = hierarchy::facts(roots, options.by, &mut facts);
+    facts.extend(backends::facts::facts(options));
+    facts.push(numa_maps::fact(roots, options.by));
+    facts.push(lease_books::fact(roots));
+    Description {
+        kernel,
+        cpu_count: topology.cpus_or_guess(),
+        devices: counters.devices.clone(),
+        groups: counters.groups.clone(),
+        actuator: has_controller.then(|| backends::facts::actuator(options)),
+        task_events: Vec::new(),
+        facts,
+    }
+}
+
+fn known(name: &str, value: Result<String, Missing>) -> Fact {
+    Fact {
+        name: name.into(),
+        value,
+        next_move: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::options::Roots;
+
+    fn described(roots: &Roots) -> Description {
+        describe(&Options {
+            roots: roots.clone(),
+            ..Options::default()
+        })
+    }
+
+    fn find<'a>(description: &'a Description, name: &str) -> &'a Fact {
+        description
+            .facts
+            .iter()
+            .find(|f| f.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    }
+
+    #[test]
+    fn a_sound_host() {
+        let fake = Fake::new();
+        fake.write("proc/self/numa_maps", "");
+        let seen = described(&fake.roots());
+        assert_eq!(
+            (seen.cpu_count, seen.devices.len(), seen.groups.len()),
+            (2, 1, 1)
+        );
+        assert_eq!(seen.groups[0].node.map(|n| n.0), Some(1));
+        let actuator = seen.actuator.as_ref().unwrap();
+        assert_eq!(
+            (actuator.min_cpus, actuator.period_ns.0),
+            (0.001, 20_000_000)
+        );
+        for name in [
+            "numa.cxl_nodes",
+            "cgroup.v2",
+            "cgroup.controller.cpu",
+            "proc.numa_maps",
+        ] {
+            assert!(
+                find(&seen, name).value.is_ok(),
+                "{name}: {:?}",
+                find(&seen, name)
+            );
+        }
+        assert!(!fake.path("run/weir").exists(), "reading changes nothing");
+    }
+
+    #[test]
+    fn the_slice_of_quotas_is_reported() {
+        let fake = Fake::new();
+        let (file, name) = (
+            "proc/sys/kernel/sched_cfs_bandwidth_slice_us",
+            "kernel.sched_cfs_bandwidth_slice_us",
+        );
+        fake.write(file, "5000\n");
+        let seen = described(&fake.roots());
+        assert_eq!(find(&seen, name).value, Ok("5000".to_string()));
+        fake.write(file, "\x1b[2J");
+        let seen = described(&fake.roots());
+        assert!(matches!(find(&seen, name).value, Err(Missing::Lost(_))));
+    }
+
+    #[test]
+    fn each_absence_has_a_reason_and_a_next_move() {
+        let empty = tempfile::tempdir().unwrap();
+        let seen = described(&Roots::beneath(empty.path()));
+        assert!(seen.actuator.is_none() && seen.devices.is_empty() && seen.cpu_count > 0);
+        for name in [
+            "numa.cxl_nodes",
+            "cxl.counters",
+            "cgroup.v2",
+            "proc.numa_maps",
+        ] {
+            let fact = find(&seen, name);
+            assert!(fact.value.is_err() && fact.next_move.is_some(), "{fact:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_limits() {
+        let fake = Fake::new();
+        fake.write("sys/fs/cgroup/cgroup.subtree_control", "memory\n");
+        fake.write("sys/kernel/sched_ext/state", "enabled\n");
+        fake.write("run/weir/journal.jsonl", "");
+        let seen = described(&fake.roots());
+        assert!(seen.actuator.is_none());
+        let cpu = find(&seen, "cgroup.controller.cpu");
+        assert!(cpu.next_move.as_ref().unwrap().contains("echo +cpu > "));
+        assert!(find(&seen, "sched_ext.state").value.is_err());
+        assert!(find(&seen, "leases.journal").next_move.is_some());
+        fake.remove("sys/fs/cgroup/cgroup.controllers");
+        fake.write("sys/fs/cgroup/unified/cgroup.controllers", "\n");
+        let hybrid = described(&fake.roots());
+        assert!(
+            find(&hybrid, "cgroup.v2")
+                .next_move
+                .as_ref()
+                .unwrap()
+                .contains("unified")
+        );
+    }
+}
