@@ -9,6 +9,10 @@ use weir_hw::host_path::{
 
 const MMEM: usize = 0;
 const CXL: usize = 1;
+const PLAN: EventPlan = EventPlan {
+    lines: 4000,
+    seed: 1,
+};
 
 fn paper_b() -> HostMachine {
     HostMachine::named("paper-b").unwrap()
@@ -82,7 +86,9 @@ fn dma_is_posted_where_it_writes_memory() {
         let network = compile(&machine, &[ssd(op, StorageMode::Buffered)]).unwrap();
         let copy = [(MMEM, Held), (MMEM, Held), (MMEM, Posted)];
         assert_eq!(legs(&network)[..3], copy, "{}", op.name());
-        assert_eq!(network.flows[0].legs[0].buffers, 8, "copy_lines");
+        // Loads of the next lines begin before the stores of these are done.
+        let buffers = network.flows[0].legs[..2].iter().map(|leg| leg.buffers);
+        assert_eq!(buffers.collect::<Vec<_>>(), [8, 16], "copy_lines, twofold");
         assert_eq!(network.flows[0].legs[3].keeping, keeping);
     }
 }
@@ -131,6 +137,55 @@ fn cached_writes_are_no_work_of_the_memory() {
     near(outcome.flows[0].residence_ns, machine.trackers.lookup_ns);
 }
 
+/// Line by line too: what stays in the cache has its tracker for a lookup, and is no work of the memory.
+#[test]
+fn cached_writes_pass_by_the_memory_line_by_line() {
+    let outcome = |cached: f64| {
+        let mut machine = paper_b();
+        machine.iio.cached_write_part = cached;
+        let read = ssd(StreamOp::Read, StorageMode::Direct);
+        let network = compile(&machine, &[read]).unwrap();
+        (simulate(&network, PLAN), machine.trackers.lookup_ns)
+    };
+    let (all, lookup_ns) = outcome(1.0);
+    assert!(
+        (all.flows[0].residence_ns / lookup_ns - 1.0).abs() < 1e-3,
+        "{all:?}"
+    );
+    assert_eq!(all.memories[MMEM].utilisation, 0.0);
+    let work_of_a_line =
+        |one: &PathOutcome| one.memories[MMEM].utilisation / one.flows[0].lines_per_ns;
+    let half = work_of_a_line(&outcome(0.5).0) / work_of_a_line(&outcome(0.0).0);
+    assert!((half - 0.5).abs() < 0.05, "{half}");
+}
+
+/// A limit makes up for a pause: one that is above a stream's mean rate takes nothing from it, though its lines
+/// come together after each wait for the device.
+#[test]
+fn a_limit_above_the_mean_lets_what_comes_together_pass() {
+    let mut read = ssd(StreamOp::RandRead, StorageMode::Buffered);
+    let rate = |stream: &HostStream| {
+        let network = compile(&paper_b(), std::slice::from_ref(stream)).unwrap();
+        simulate(&network, PLAN).flows[0].lines_per_ns
+    };
+    let free = rate(&read);
+    read.most_lines_per_sec = Some(1.2 * free * 1e9);
+    let kept = rate(&read) / free;
+    assert!((kept - 1.0).abs() < 0.03, "{kept}");
+}
+
+/// Direct I/O of a thread is no more than its own time for each I/O allows.
+#[test]
+fn a_threads_own_time_limits_direct_io() {
+    let mut machine = paper_b();
+    let write = ssd(StreamOp::Write, StorageMode::Direct);
+    let by_device = lines_per_ns(&machine, &write);
+    let figures = machine.ssd.as_mut().unwrap();
+    let lines = figures.block_bytes as f64 / 64.0;
+    figures.cpu_ns = 4.0 * lines / by_device;
+    near(lines_per_ns(&machine, &write), by_device / 4.0);
+}
+
 /// A later request waits for a credit too, line by line.
 #[test]
 fn credits_of_a_copys_dma_hold_its_lines() {
@@ -138,11 +193,7 @@ fn credits_of_a_copys_dma_hold_its_lines() {
     machine.iio.read_credits = 1;
     let write = ssd(StreamOp::Write, StorageMode::Buffered);
     let network = compile(&machine, &[write]).unwrap();
-    let plan = EventPlan {
-        lines: 4000,
-        seed: 1,
-    };
-    let (lines, solved) = (simulate(&network, plan), solve(&network));
+    let (lines, solved) = (simulate(&network, PLAN), solve(&network));
     let apart = lines.flows[0].lines_per_ns / solved.flows[0].lines_per_ns;
     assert!((apart - 1.0).abs() < 0.05, "{apart}");
 }
