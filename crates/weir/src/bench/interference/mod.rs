@@ -351,7 +351,7 @@ fn announce(progress: &BenchProgress, site: &BenchSite, pairs: &[PairPlan], plan
         site.cpus.each(),
         site.thread_bytes >> 20,
         pairs.len(),
-        time(plan.left_seconds(pairs.iter().map(|pair| (pair, 0)), 0.0))
+        time(plan.left_seconds(pairs.iter().map(|pair| (plan.repetition_seconds(pair), 0)), 0.0))
     ));
 }
 

@@ -375,21 +375,17 @@ impl TimePlan {
         }
     }
 
-    /// What a repetition of a pair takes.
+    /// What a repetition of a pair takes; of programs, what it takes at least.
     pub fn repetition_seconds(&self, pair: &PairPlan) -> f64 {
         self.prepare_seconds
             + pair.tasks().len() as f64 * (self.seconds + WARM_SECONDS + OVERHEAD_SECONDS)
     }
 
-    /// What is left at most, of pairs with so many repetitions done.
-    pub fn left_seconds<'a>(
-        &self,
-        done: impl Iterator<Item = (&'a PairPlan, usize)>,
-        elapsed: f64,
-    ) -> f64 {
-        let left = done.map(|(pair, done)| {
+    /// What is left at most, of pairs whose repetitions take so many seconds each, with so many done.
+    pub fn left_seconds(&self, done: impl Iterator<Item = (f64, usize)>, elapsed: f64) -> f64 {
+        let left = done.map(|(each_seconds, done)| {
             let done = u32::try_from(done).unwrap_or(u32::MAX);
-            self.repetition_seconds(pair) * f64::from(self.repeats.saturating_sub(done))
+            each_seconds * f64::from(self.repeats.saturating_sub(done))
         });
         let all: f64 = left.sum();
         self.total_seconds

@@ -28,10 +28,20 @@ struct RoundPair<'a> {
     /// Without repetitions.
     samples: PairSamples,
     repetitions: Vec<Repetition>,
+    /// What each repetition took, those that were lost among them.
+    took_seconds: Vec<f64>,
     has_failed: bool,
 }
 
 impl RoundPair<'_> {
+    /// What a repetition takes: as those took, of which one may have had to start programs; `planned` before.
+    fn each_seconds(&self, planned: f64) -> f64 {
+        match self.took_seconds.len() {
+            0 => planned,
+            count => self.took_seconds.iter().sum::<f64>() / count as f64,
+        }
+    }
+
     fn figures(&self, is_meant: impl Fn(&Repetition) -> bool) -> Vec<RepetitionSample> {
         let all = self.repetitions.iter().filter(|one| is_meant(one));
         all.map(|one| one.figures.clone()).collect()
@@ -103,6 +113,7 @@ impl<'a> PairRounds<'a> {
                 plan,
                 samples: setup.samples(plan)?,
                 repetitions: Vec::new(),
+                took_seconds: Vec::new(),
                 has_failed: false,
             })
         };
@@ -181,7 +192,12 @@ impl<'a> PairRounds<'a> {
     /// One repetition of a pair. True if it was stopped.
     fn repetition(&mut self, place: usize, round: u32) -> Result<bool> {
         let plan = self.pairs[place].plan;
-        match self.measured(place, round) {
+        let begun = Instant::now();
+        let measured = self.measured(place, round);
+        self.pairs[place]
+            .took_seconds
+            .push(begun.elapsed().as_secs_f64());
+        match measured {
             Ok(None) => return Ok(true),
             Ok(Some(end)) => {
                 self.run_ratios.extend(&end.run_ratios);
@@ -214,12 +230,13 @@ impl<'a> PairRounds<'a> {
 
     /// What is left at most.
     fn left_seconds(&self) -> f64 {
-        let done = self
-            .pairs
-            .iter()
-            .map(|pair| (pair.plan, pair.repetitions.len()));
-        let elapsed = self.begun.elapsed().as_secs_f64();
-        self.setup.time.left_seconds(done, elapsed)
+        let plan = &self.setup.time;
+        let going_on = self.pairs.iter().filter(|pair| !pair.has_failed);
+        let done = going_on.map(|pair| {
+            let planned = plan.repetition_seconds(pair.plan);
+            (pair.each_seconds(planned), pair.repetitions.len())
+        });
+        plan.left_seconds(done, self.begun.elapsed().as_secs_f64())
     }
 
     /// A round is over.
