@@ -206,6 +206,7 @@ impl Config {
             floor_sum,
             alpha,
             limited_weight,
+            is_exact: false,
             bandwidth_alpha: self.bandwidth_alpha.filter(|a| (0.01..=1.0).contains(a)),
             write_interval: Nanos::from_millis(self.min_write_interval_ms.min(60_000)),
         }
@@ -235,6 +236,8 @@ pub(super) struct Gains {
     pub alpha: f64,
     /// Of the weight that goes with a limit; 0 leaves weights alone.
     pub limited_weight: f64,
+    /// The back end holds the mean by itself.
+    pub is_exact: bool,
     pub bandwidth_alpha: Option<f64>,
     pub write_interval: Nanos,
 }
@@ -250,6 +253,7 @@ impl Gains {
         Gains {
             kp: 0.0,
             ki: self.ki * EXACT_PART,
+            is_exact: true,
             ..self
         }
     }

@@ -14,6 +14,9 @@
 //!   were just changed a lot and have not yet shown their effect, while all limits are at their
 //!   floor and the device is above its target, and while no workload runs into a limit and it is below. What
 //!   the bounds on c cut off is taken back out of the integral.
+//! * Where the back end holds the mean by itself, the integral rises by the part of the limited workloads
+//!   that run into their limits. The others wait for a CPU, and no higher limit brings what they lack. With
+//!   `cpu.max` it does not: what is lost in a wait must come back there (docs/evidence/scenarios.md).
 //! * An error is counted at most as [`ERROR_MAX`]: overload of ten times is no reason to wind up
 //!   ten times faster, because the split already answers it.
 
@@ -84,6 +87,13 @@ pub(super) struct LimitCounts {
     pub pinned: u32,
 }
 
+impl LimitCounts {
+    /// The part of the limited workloads that run into their limits, from 0 to 1.
+    fn pinned_ratio(self) -> f64 {
+        f64::from(self.pinned.min(self.limited)) / f64::from(self.limited.max(1))
+    }
+}
+
 impl DeviceTrack {
     fn new(id: DeviceId) -> Self {
         DeviceTrack {
@@ -142,8 +152,12 @@ impl DeviceTrack {
         let weight = 1.0 - (-span_secs / SMOOTH_SECS).exp();
         let smooth = self.error.push(weight, error);
         let gain = (smooth.abs() / NOISE_ERROR).clamp(NOISE_GAIN, 1.0);
+        let part = match gains.is_exact && error > 0.0 {
+            true => self.bound.pinned_ratio(),
+            false => 1.0,
+        };
         if !frozen {
-            self.integral += gain * gains.ki * error * span_secs.min(1.0);
+            self.integral += part * gain * gains.ki * error * span_secs.min(1.0);
         }
         // Bounds on the integral itself are the back-calculation: what is above them has no effect
         // and would only have to be unwound later.
@@ -209,6 +223,70 @@ pub(super) fn regulate(state: &mut State, context: &StepContext<'_>, rates: &[De
                 device.error = Ewma::default();
             }
             device.correct(context, target, total, rate.span.secs_f64());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::Config;
+    use crate::controller::config::Gains;
+    use crate::seam::observation::Observation;
+    use crate::seam::topology::Description;
+    use proptest::prelude::*;
+
+    /// The integral after a step in which a device with so many limits moves this part of its target.
+    fn integral_after(is_exact: bool, (limited, pinned): (u32, u32), moved_ratio: f64) -> f64 {
+        let config = Config::default();
+        let (machine, seen) = (Description::default(), Observation::default());
+        let mut context = StepContext::begin(&mut State::default(), &config, &machine, &seen);
+        (context.dt, context.at) = (0.05, Nanos::from_millis(10_000));
+        context.gains = Gains {
+            is_exact,
+            ..context.gains
+        };
+        let mut device = DeviceTrack::new(DeviceId(0));
+        device.bound = LimitCounts {
+            limited,
+            at_floor: 0,
+            pinned,
+        };
+        device.correct(&context, 4e9, 4e9 * moved_ratio, 0.05);
+        device.integral
+    }
+
+    #[test]
+    fn where_the_back_end_is_exact_a_wait_for_cpus_is_made_up_for_by_those_that_run() {
+        let all = integral_after(true, (5, 5), 0.5);
+        assert!(all > 0.0, "{all}");
+        for pinned in 0..=5 {
+            let risen = integral_after(true, (5, pinned), 0.5);
+            assert!(
+                (risen - all * f64::from(pinned) / 5.0).abs() < 1e-12,
+                "{pinned}: {risen}"
+            );
+        }
+        assert_eq!(
+            integral_after(false, (5, 1), 0.5),
+            integral_after(false, (5, 5), 0.5)
+        );
+    }
+
+    proptest! {
+        /// Above the target all limits help, whether workloads run into them or not. Below it fewer that run
+        /// into limits never raise the integral more.
+        #[test]
+        fn fewer_pinned_workloads_never_raise_the_integral_more(
+            limited in 1u32..2000, pinned in 0u32..2000, moved_ratio in 0.0..2.0f64,
+        ) {
+            let of = |pinned: u32| integral_after(true, (limited, pinned.min(limited)), moved_ratio);
+            let (fewer, all) = (of(pinned), of(limited));
+            if moved_ratio > 1.0 {
+                prop_assert_eq!(fewer, all);
+            } else {
+                prop_assert!((0.0..=all).contains(&fewer), "{fewer} and {all}");
+            }
         }
     }
 }
