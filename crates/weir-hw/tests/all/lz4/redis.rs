@@ -4,12 +4,10 @@
 use super::Xorshift;
 use super::corpora::memory;
 use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 use weir_hw::engines::PAGE_BYTES;
 
 /// Commands that are under way at a time.
@@ -27,22 +25,19 @@ impl RedisServer {
         let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("redis.sock");
-        let child = Command::new("redis-server")
+        let mut child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--appendonly", "no"])
             .args(["--unixsocket", socket.to_str().unwrap()])
             .current_dir(&folder)
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("package redis-server is installed");
-        let mut tries = 0;
-        let stream = loop {
-            match UnixStream::connect(&socket) {
-                Ok(stream) => break stream,
-                Err(error) => assert!(tries < 1000, "{}: {error}", socket.display()),
-            }
-            tries += 1;
-            sleep(Duration::from_millis(10));
-        };
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = said
+            .map(|line| line.unwrap())
+            .find(|line| line.contains("eady to accept connections"));
+        assert!(ready.is_some(), "redis-server ended");
+        let stream = UnixStream::connect(&socket).unwrap();
         RedisServer {
             child,
             folder,
