@@ -57,7 +57,11 @@ fn a_page_has_the_same_figures() {
     done(&["sim", "type2", "--out", out.to_str().unwrap()]);
     let page = fs::read_to_string(out.join("index.html")).unwrap();
     assert!(page.contains("latency, NC-rd over nt-ld, LLC hit") && page.contains("<svg"));
-    assert_eq!(page.matches(" MISSED<").count(), 10, "each missed figure says so");
+    assert_eq!(
+        page.matches(" MISSED<").count(),
+        10,
+        "each missed figure says so"
+    );
     let written = fs::read_to_string(out.join("figures.json")).unwrap();
     let written: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(written, json(&["sim", "type2", "--json"]));
