@@ -41,15 +41,14 @@ class FlawedEncoder(positions: Int, sizes: Lz4Sizes, flaw: String) extends Lz4En
     override protected def passes(end: UInt): Bool =
       if (flaw == "writes-as-much") end > io.inputBytes else super.passes(end)
   }
-  override protected def drains(isClosing: Bool): Bool =
-    if (flaw == "never-drains") false.B else super.drains(isClosing)
+  override protected def refuse(reason: UInt): Unit = if (flaw != "never-ends") super.refuse(reason)
 }
 
 /** `EmitEncoderProof FOLDER POSITIONS MAX_BYTES BEAT_BYTES MOVE_BYTES FLAW…`: an encoder for each flaw, in a folder
   * of its name.
   */
 object EmitEncoderProof {
-  private val flaws = Set("none", "matches-the-tail", "writes-as-much", "never-drains")
+  private val flaws = Set("none", "matches-the-tail", "writes-as-much", "never-ends")
   def main(arguments: Array[String]): Unit = arguments.toList match {
     case folder :: positions :: max :: beat :: move :: chosen if chosen.nonEmpty && chosen.forall(flaws) =>
       val sizes = Lz4Sizes(max.toInt, beat.toInt, move.toInt)
