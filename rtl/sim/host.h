@@ -96,7 +96,9 @@ class HostMemory {
     explicit HostMemory(bool steady) : steady(steady) {}
     Line &line(uint64_t at) { return lines[at]; }
 
+    // Of a request that can be done: others may name lines that are not theirs.
     void place(const Case &c) {
+        if (c.is_impossible()) return;
         place(c.source, c.page), place(c.second, c.other);
         if (~c.broken_line) broken.insert(c.source / 64 + c.broken_line);
     }
@@ -109,6 +111,7 @@ class HostMemory {
         }
     }
     void forget(const Case &c) {
+        if (c.is_impossible()) return;
         for (uint64_t at = 0; at < 64; at++) lines.erase(c.source / 64 + at), lines.erase(c.second / 64 + at);
         if (~c.broken_line) broken.erase(c.source / 64 + c.broken_line);
     }
