@@ -93,7 +93,8 @@ APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 # Checks what weir writes: the reference parser of OpenMetrics.
 TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client
-RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3
+RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3 \
+    ccache:ccache
 
 # Installs the packages of what is not there.
 define install

@@ -4,6 +4,9 @@
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/weir/rtl"
 mkdir -p "$cache" target
 
+# Verilator's own sources are compiled for each simulation: most of its time. Once is enough.
+if command -v ccache > /dev/null; then export OBJCACHE=ccache CCACHE_DIR="$cache/ccache"; fi
+
 # Maven with everything it downloads in the cache, and without the network once the tests have run: the file
 # `have` says so.
 have="$cache/have-$(sha256sum pom.xml | cut -c1-16)"
@@ -99,12 +102,13 @@ and_graph() {
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
 }
 
-# claim_graph CLAIM FOLDER [PARAMETER VALUE]: the claim of formal/CLAIM.sv about the modules in a folder, as a graph
-# FOLDER/equal.aig.
+# claim_graph CLAIM FOLDER [PARAMETER VALUE [CUT]]: the claim of formal/CLAIM.sv about the modules in a folder, as a
+# graph FOLDER/equal.aig. What the cut cells give may be anything.
 claim_graph() {
     yosys -q -l "$2/yosys.log" -p "
         read_verilog -sv -formal $2/*.sv formal/$1.sv
         ${3:+chparam -set $3 $4 $1}
+        ${5:+hierarchy -top $1; proc; cutpoint $5}
         prep -top $1 -flatten -nordff; memory_map; opt -full; async2sync; dffunmap; opt_clean
         setundef -undriven -anyseq; techmap; opt_clean; delete -output; dffunmap; simplemap
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $2/equal.aig" > /dev/null
@@ -114,6 +118,11 @@ claim_graph() {
 proved() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
     grep -q "^Property proved" "$1/abc.log"
+}
+# each_proved FOLDER SECONDS: the same, each claim by itself, which need not make one with the others.
+each_proved() {
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -a -T $2" > "$1/abc.log" 2>&1
+    grep -q "^Properties:.*Disproved = 0. Undecided = 0." "$1/abc.log"
 }
 refuted() {
     yosys-abc -c "read_aiger $1/equal.aig; fold; strash; bmc3 -T $2" > "$1/abc.log" 2>&1
@@ -138,28 +147,35 @@ unrolled() {
     grep -q "^UNSATISFIABLE" "$1/abc.log"
 }
 
-# engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives.
+# engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives; of the accelerator: requests.
 engine_vectors() {
     local example=engine_vectors
-    [[ "$1" != lz4-* ]] || example=lz4_vectors
+    case "$1" in
+    lz4-*) example=lz4_vectors ;;
+    accelerator) example=accelerator_vectors; shift ;;
+    esac
     (cd .. && cargo run --quiet --release -p weir-hw --example "$example" -- "$@")
 }
 
 # engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.
 engine_bench() {
-    local folder="target/engine-$1" top bench=engines flags=-O2
+    local folder="target/engine-$1" top bench=engines flags=-O2 regs=../crates/weir-hw/src/engines/accelerator_regs.rs
     case "$1" in
     xxh64) top=Xxh64; flags+=" -DXXH64" ;;
     compare) top=PageCompare ;;
     lz4-decoder) top=Lz4Decoder; bench=lz4; flags+=" -DENGINE=0" ;;
     lz4-encoder-*) top=Lz4Encoder; bench=lz4; flags+=" -DENGINE=${1##*-}" ;;
+    accelerator) top=FlawedAccelerator; bench=accelerator; flags+=" -std=c++17 -I$PWD/$folder -I$PWD/sim" ;;
     esac
-    if [ ! -e "$folder/obj/engine" ] || [ -n "$(find src/main sim -newer "$folder/obj/engine" -print -quit)" ]; then
+    if [ ! -e "$folder/obj/engine" ] || [ -n "$(find src sim "$regs" -newer "$folder/obj/engine" -print -quit)" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         (
             set -e
-            emit EmitEngine "$1" "$folder"
+            if [ "$1" = accelerator ]; then
+                emit EmitFlawedAccelerator "$folder"
+                sed -n 's/^pub const \([A-Z0-9_]*\): u[0-9]* = \(.*\);/#define \1 \2/p' "$regs" > "$folder/regs.h"
+            else emit EmitEngine "$1" "$folder"; fi
             verilator --cc --exe --build -O3 --noassert -Wno-fatal --x-initial unique --top-module "$top" \
                 "$folder"/*.sv "$PWD/sim/$bench.cpp" -CFLAGS "$flags" -Mdir "$folder/obj" -o engine
         ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }

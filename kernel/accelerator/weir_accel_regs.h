@@ -127,7 +127,10 @@
 #define WEIR_ACCEL_DESCRIPTOR_SECOND_REG	0x10
 /* 64 bits. Address of the result; a multiple of 64. */
 #define WEIR_ACCEL_DESCRIPTOR_DESTINATION_REG	0x18
-/* 32 bits. Room for the result. Whole lines of 64 bytes may be written, none behind the room. */
+/*
+ * 32 bits. Room for the result, at least 1 byte. No byte behind the result or the room is
+ * written.
+ */
 #define WEIR_ACCEL_DESCRIPTOR_DESTINATION_BYTES_REG	0x20
 /* 32 bits. Bits of [[flag]]; others are to be 0. */
 #define WEIR_ACCEL_DESCRIPTOR_FLAGS_REG		0x24

@@ -50,6 +50,12 @@ fn scala_tests() -> BTreeSet<String> {
     found
 }
 
+/// A verdict's text up to what varies from run to run.
+fn before_figures(text: &str) -> &str {
+    let name = text.split(['$', '(']).next().unwrap_or_default().trim();
+    name.trim_end_matches(':')
+}
+
 /// The runs in `rtl/run-checks`: names with a kind before the colon, up to what varies from run to run.
 fn check_runs() -> BTreeSet<String> {
     let text = read("rtl/run-checks");
@@ -71,10 +77,12 @@ fn check_runs() -> BTreeSet<String> {
     for rest in quoted(&text, "\"engine: ") {
         if let Some((name, _)) = rest.split_once(" = ") {
             found.insert(format!("engine: {name}"));
+        } else if rest.contains('$') {
+            found.insert(format!("engine: {}", before_figures(&rest)));
         }
     }
     for rest in quoted(&text, "\"proof: ") {
-        let name = rest.split(['$', '(']).next().unwrap_or_default().trim();
+        let name = before_figures(&rest);
         if !name.starts_with("no graphs") {
             found.insert(format!("proof: {name}"));
         }

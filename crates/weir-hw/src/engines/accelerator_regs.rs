@@ -55,22 +55,24 @@ pub const OP_COMPARE: u32 = 4;
 /// Status: As asked.
 pub const STATUS_DONE: u32 = 1;
 
-/// Status: The engine refuses the bytes: they do not get smaller, or are no LZ4 block.
+/// Status: The engine refuses the bytes: they do not get smaller, are no LZ4 block, or the result
+/// has no room. What was written is worthless.
 pub const STATUS_REFUSED: u32 = 2;
 
 /// Status: No operation that this device has.
 pub const STATUS_BAD_OP: u32 = 3;
 
-/// Status: The source has no byte or more than a page, or the destination has no room.
+/// Status: The source has no byte or more than a page, or the destination has none.
 pub const STATUS_BAD_LENGTH: u32 = 4;
 
-/// Status: An address is no multiple of 64, or source and destination overlap.
+/// Status: An address is no multiple of 64, a range passes the end of addresses, or source and
+/// destination overlap.
 pub const STATUS_BAD_ADDRESS: u32 = 5;
 
 /// Status: Memory answered a read or write with an error.
 pub const STATUS_DMA_ERROR: u32 = 6;
 
-/// Status: What was encoded does not decode to the source.
+/// Status: What was encoded does not decode to the source. What was written is worthless.
 pub const STATUS_VERIFY_FAILED: u32 = 7;
 
 /// In a descriptor's `flags`: Raise the MSI after the completion.
@@ -187,8 +189,8 @@ pub const DESCRIPTOR_SECOND_REG: u64 = 0x10;
 /// Offset in a descriptor, 64 bits. Address of the result; a multiple of 64.
 pub const DESCRIPTOR_DESTINATION_REG: u64 = 0x18;
 
-/// Offset in a descriptor, 32 bits. Room for the result. Whole lines of 64 bytes may be written,
-/// none behind the room.
+/// Offset in a descriptor, 32 bits. Room for the result, at least 1 byte. No byte behind the
+/// result or the room is written.
 pub const DESCRIPTOR_DESTINATION_BYTES_REG: u64 = 0x20;
 
 /// Offset in a descriptor, 32 bits. Bits of [[flag]]; others are to be 0.

@@ -4,6 +4,10 @@
 use super::{ComparedFigure, FigureKind, FigureUnit, Figures};
 use crate::type2::time::{Type2Profile, offload_times};
 
+/// Why a figure misses, if it does.
+const UNIT_NOTE: &str =
+    "the unit is our compressor's time; the paper names neither its algorithm nor its clocks";
+
 /// The figures. The unit is set by the FPGA's compression (2.9), and the Arm core's (5.5) is the paper's.
 pub fn offloading(profile: &Type2Profile) -> Vec<ComparedFigure> {
     let mut figures = Figures::new("Table IV");
@@ -13,6 +17,7 @@ pub fn offloading(profile: &Type2Profile) -> Vec<ComparedFigure> {
         let bounds = (Some(paper), Some(paper));
         let kind = (FigureKind::Predicted, part * paper);
         figures.figure(what, FigureUnit::TableUnits, bounds, ours, kind);
+        figures.note(UNIT_NOTE);
     };
     units("pcie-rdma-zswap, transfer", 3.1, times.rdma[0], 0.15);
     units("pcie-rdma-zswap, store", 2.3, times.rdma[2], 0.15);
@@ -27,6 +32,7 @@ pub fn offloading(profile: &Type2Profile) -> Vec<ComparedFigure> {
     ] {
         let kind = (FigureKind::Predicted, 5.0);
         figures.change(what, (paper, paper), (times.cxl, base), kind);
+        figures.note(UNIT_NOTE);
     }
     figures.found
 }

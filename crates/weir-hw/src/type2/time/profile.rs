@@ -143,6 +143,9 @@ pub struct Paces {
 pub struct OffloadFigures {
     /// Accelerator clocks to compress a page.
     pub compute_clocks: u32,
+    /// Where these clocks come from; empty if the profile does not say so.
+    #[serde(default)]
+    pub compute_why: String,
     /// Page size ÷ compressed size.
     pub stored_ratio: f64,
     /// Hash table of software.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of programs, and text: ratio beside liblz4's, and clocks.
 
+use super::redis::{redis_json, redis_ycsb};
 use super::{ALL_POSITIONS, liblz4_block, liblz4_page};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -101,7 +102,7 @@ fn source_text_keeps_the_demands() {
 }
 
 /// Pages that a process has written, without those of one repeated word.
-fn memory(pid: u32, pages_max: usize) -> Vec<u8> {
+pub fn memory(pid: u32, pages_max: usize) -> Vec<u8> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
     let mut found = Vec::new();
@@ -188,7 +189,7 @@ fn compiler_memory(pages_max: usize) -> Vec<u8> {
 }
 
 /// Prints the rows of the table in `docs/evidence/type2-engines.md`. `WEIR_CORPUS_PAGES`: pages of each;
-/// `WEIR_CORPUS_TEXT`: a folder with source text.
+/// `WEIR_CORPUS_TEXT`: a folder with source text; `WEIR_CORPUS_OUT`: a folder that the corpora are written to.
 #[test]
 #[ignore = "minutes: result in docs/evidence/type2-engines.md"]
 fn memory_of_programs_keeps_the_demands() {
@@ -199,11 +200,16 @@ fn memory_of_programs_keeps_the_demands() {
     read_text(Path::new(&folder), &mut text);
     text.truncate(pages * PAGE_BYTES);
     let corpora = [
+        ("Redis, YCSB", redis_ycsb(pages)),
+        ("Redis, JSON", redis_json(pages)),
         ("Python's heap", python_heap(pages)),
         ("a C compiler", compiler_memory(pages)),
         ("source text", text),
     ];
     for (name, corpus) in &corpora {
+        if let Some(out) = std::env::var_os("WEIR_CORPUS_OUT") {
+            fs::write(Path::new(&out).join(name), corpus).unwrap();
+        }
         for positions in ALL_POSITIONS {
             let tally = tally(corpus, positions);
             let clocks = tally.encode_clocks_mean();

@@ -5,6 +5,7 @@ mod corpora;
 mod flaws;
 mod hostile;
 mod pages;
+mod redis;
 
 use crate::lz4_cases::{Xorshift, hostile_block, liblz4_block, mixed_page};
 use weir_hw::engines::PAGE_BYTES;

@@ -68,9 +68,9 @@ fn wrong_profiles_are_refused_with_the_key_and_the_next_move() {
             "dmc_kib = 0",
             ["sizes.dmc_kib is 0", "1 to 1000000"],
         ),
-        ("compute_clocks = 742", "", ["compute_clocks", "mine.toml"]),
+        ("compute_clocks = 573", "", ["compute_clocks", "mine.toml"]),
         (
-            "stored_ratio = 1.475",
+            "stored_ratio = 1.409",
             "stored_ratio = 0.5",
             ["offload.stored_ratio", "1 to 4096"],
         ),

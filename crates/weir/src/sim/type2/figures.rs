@@ -89,8 +89,10 @@ pub struct AllFigures {
     pub provenance: Vec<String>,
     /// Its stages.
     pub stages: Vec<ShownStage>,
-    /// Accelerator clocks of a page's compression, assumed until the RTL gives them.
+    /// Accelerator clocks of a page's compression.
     pub compute_clocks: u32,
+    /// Where they come from; empty if the profile does not say so.
+    pub compute_why: String,
     /// Table III.
     pub table_iii: Vec<ShownCell>,
     /// Sections V-A to V-D and Table IV.
@@ -116,6 +118,7 @@ impl AllFigures {
             provenance: profile.provenance.clone(),
             stages: stages.collect(),
             compute_clocks: profile.offload.compute_clocks,
+            compute_why: profile.offload.compute_why.clone(),
             table_iii: cells.iter().map(shown_cell).collect(),
             figures: compared(profile).iter().map(shown_figure).collect(),
             llc_lines_per_page: LlcLines {
@@ -153,6 +156,17 @@ fn shown_figure(figure: &ComparedFigure) -> ShownFigure {
         tolerance: figure.tolerance,
         is_met: figure.is_met(),
         note: (!figure.note.is_empty()).then_some(figure.note),
+    }
+}
+
+impl AllFigures {
+    /// The clocks of Table IV, and where they come from.
+    pub fn compute(&self) -> String {
+        let why = match self.compute_why.as_str() {
+            "" => "the profile does not say from where",
+            why => why,
+        };
+        format!("{} clocks a page ({why})", self.compute_clocks)
     }
 }
 

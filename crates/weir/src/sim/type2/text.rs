@@ -24,9 +24,8 @@ pub fn text(all: &AllFigures) -> String {
     );
     let _ = writeln!(
         text,
-        "Table IV: {} clocks a page, assumed until the RTL gives them; the unit is set by the FPGA's 2.9, and the \
-         Arm core's 5.5 is the paper's.",
-        all.compute_clocks
+        "Table IV: {}; the unit is set by the FPGA's 2.9, and the Arm core's 5.5 is the paper's.",
+        all.compute()
     );
     text
 }
@@ -110,12 +109,14 @@ fn figures(text: &mut String, all: &AllFigures) {
             figure.kind,
         );
     }
-    let notes = all.figures.iter().filter_map(|figure| {
-        let note = figure.note?;
-        Some((figure, note))
-    });
-    for (index, (figure, note)) in notes.enumerate() {
+    let missed: Vec<_> = all
+        .figures
+        .iter()
+        .filter_map(|figure| Some((figure.what.as_str(), figure.note?)))
+        .collect();
+    for (index, alike) in missed.chunk_by(|a, b| a.1 == b.1).enumerate() {
         let title = if index == 0 { "\nMissed:\n" } else { "" };
-        let _ = writeln!(text, "{title}  {}: {note}.", figure.what);
+        let names: Vec<&str> = alike.iter().map(|(what, _)| *what).collect();
+        let _ = writeln!(text, "{title}  {}: {}.", names.join("; "), alike[0].1);
     }
 }

@@ -85,7 +85,7 @@ class AcceleratorCsr(p: AcceleratorParameters) extends Module {
   }
 
   private val values = Map(
-    Header.features -> 0.U,
+    Header.features -> p.features.U,
     Header.opMask -> p.ops.distinct.map(1 << _).sum.U,
     Header.engineCount -> p.units.U,
     Header.ringEntriesLog2Max -> p.entriesLog2Max.U,

@@ -34,17 +34,19 @@ object AcceleratorMap {
   object Status {
     /** As asked. */
     val done = 1
-    /** The engine refuses the bytes: they do not get smaller, or are no LZ4 block. */
+    /** The engine refuses the bytes: they do not get smaller, are no LZ4 block, or the result
+      * has no room. What was written is worthless. */
     val refused = 2
     /** No operation that this device has. */
     val badOp = 3
-    /** The source has no byte or more than a page, or the destination has no room. */
+    /** The source has no byte or more than a page, or the destination has none. */
     val badLength = 4
-    /** An address is no multiple of 64, or source and destination overlap. */
+    /** An address is no multiple of 64, a range passes the end of addresses, or source and
+      * destination overlap. */
     val badAddress = 5
     /** Memory answered a read or write with an error. */
     val dmaError = 6
-    /** What was encoded does not decode to the source. */
+    /** What was encoded does not decode to the source. What was written is worthless. */
     val verifyFailed = 7
   }
 
@@ -157,8 +159,8 @@ object AcceleratorMap {
     val second = Register(0x10, 64, false, None, None)
     /** 64 bits. Address of the result; a multiple of 64. */
     val destination = Register(0x18, 64, false, None, None)
-    /** 32 bits. Room for the result. Whole lines of 64 bytes may be written, none behind the
-      * room. */
+    /** 32 bits. Room for the result, at least 1 byte. No byte behind the result or the room is
+      * written. */
     val destinationBytes = Register(0x20, 32, false, None, None)
     /** 32 bits. Bits of [[flag]]; others are to be 0. */
     val flags = Register(0x24, 32, false, None, None)

@@ -28,6 +28,19 @@ class DmaAnswer(tagBits: Int) extends Bundle {
   val error = Bool()
 }
 
+/** What a reader asks, and gets: bits 63 to 6 of an address. */
+class ReadPort extends Bundle {
+  val request = Decoupled(UInt(58.W))
+  val answer = Flipped(Valid(new DmaAnswer(0)))
+}
+
+/** Bytes of a line that a unit writes. */
+class LineWrite extends Bundle {
+  val line = UInt(58.W)
+  val data = UInt(512.W)
+  val strobe = UInt(64.W)
+}
+
 /** Lines that follow each other in memory. */
 class LineRange extends Bundle {
   val line = UInt(58.W)

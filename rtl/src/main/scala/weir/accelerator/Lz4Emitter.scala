@@ -89,11 +89,14 @@ class Lz4Emitter(sizes: Lz4Sizes) extends Module {
   io.move.bits.count := count
   private def position(front: UInt): UInt = front(sizes.moveBits, 0)
 
-  private val isTokenTooLarge = isToken && io.position +& 1.U +& sequence.literals >= io.inputBytes
-  io.isTooLarge := go && (isTokenTooLarge || io.position +& count >= io.inputBytes)
+  private val isTokenTooLarge = isToken && passes(io.position +& 1.U +& sequence.literals)
+  io.isTooLarge := go && (isTokenTooLarge || passes(io.position +& count))
   io.move.valid := go && !io.isTooLarge
   private val isComplete = isLast && Mux(isWhole, true.B, isAtLiterals && sequence.literals <= moveBytes.U)
   io.isOver := io.move.valid && isComplete
+
+  /** Whether a block that is at least so long would not be smaller than the page; proofs can get it wrong. */
+  protected def passes(end: UInt): Bool = end >= io.inputBytes
 
   when(io.move.valid) { step() }
   when(io.restart) { part := Part.token }

@@ -21,8 +21,8 @@ class Lz4Encoder(val positions: Int = 4, sizes: Lz4Sizes = Lz4Sizes()) extends L
   require(Seq(1, 2, 4, 8).contains(positions), s"positions is $positions: 1, 2, 4 or 8 are allowed")
   private val loadedBytes = Reg(UInt(sizes.lengthBits.W))
   private val page = Module(new ByteMemory(sizes, readPorts = 3))
-  private val search = Module(new Lz4Search(positions, sizes))
-  private val emitter = Module(new Lz4Emitter(sizes))
+  protected val search: Lz4Search = Module(makeSearch())
+  protected val emitter: Lz4Emitter = Module(makeEmitter())
   private val queue = Module(new Queue(new Lz4Sequence(sizes), 4, hasFlush = true))
 
   splitter.io.piece.ready := isWorking
@@ -58,6 +58,11 @@ class Lz4Encoder(val positions: Int = 4, sizes: Lz4Sizes = Lz4Sizes()) extends L
   give(emitter.io.move.valid, emitter.io.move.bits.bytes, emitter.io.move.bits.count)
   when(emitter.io.isOver) { finish() }
   when(emitter.io.isTooLarge) { refuse(Lz4Flaw.incompressible.U) }
+
+  // Methods, so that proofs can build encoders that get them wrong.
+
+  protected def makeSearch(): Lz4Search = new Lz4Search(positions, sizes)
+  protected def makeEmitter(): Lz4Emitter = new Lz4Emitter(sizes)
 }
 
 /** Literals, and a match unless it is the last sequence. */

@@ -72,7 +72,7 @@ class Lz4Search(positions: Int, sizes: Lz4Sizes) extends Module {
   private val lookSeen = table.io.position + matchBytesMin.U + more
 
   // Of what is compared.
-  private val room = io.inputBytes - literalTailBytes.U - at
+  private val room = tailAt - at
   private val differs = (0 until move).map(i => io.atBytes(i) =/= io.seenBytes(i) || i.U === room)
   private val equal = PriorityMux(differs.zipWithIndex.map { case (d, i) => d -> i.U } :+ (true.B -> move.U))
   private val compareEnd = at + equal
@@ -111,6 +111,9 @@ class Lz4Search(positions: Int, sizes: Lz4Sizes) extends Module {
     stage := Stage.look
   }
   when(isOver) { stage := Stage.over }
+  /** Where the page's tail begins, which belongs to no match; proofs can get it wrong. */
+  protected def tailAt: UInt = io.inputBytes - literalTailBytes.U
+
   when(io.restart) {
     stage := Stage.look
     at := 0.U

@@ -9,6 +9,9 @@ import AcceleratorMap.{Completion => C, Descriptor => D}
   *
   * @param hash           of the hash; a unit for each of its slots
   * @param compareUnits   comparisons at a time
+  * @param encoders       LZ4 encoders, each with what verifies its blocks
+  * @param decoders       LZ4 decoders
+  * @param positions      of the page that an encoder looks up in a clock: 1, 2, 4 or 8
   * @param readAhead      lines that a unit reads ahead, at most a page
   * @param fetchAhead     descriptors that are read ahead
   * @param numberBits     of a request's number; 32 but in proofs
@@ -18,13 +21,24 @@ import AcceleratorMap.{Completion => C, Descriptor => D}
 case class AcceleratorParameters(
   hash: Xxh64Parameters = Xxh64Parameters(),
   compareUnits: Int = 1,
+  encoders: Int = 1,
+  decoders: Int = 1,
+  positions: Int = 4,
   readAhead: Int = 64,
   fetchAhead: Int = 4,
   numberBits: Int = 32,
   entriesLog2Max: Int = AcceleratorMap.entriesLog2Max,
   clockKhz: Int = 0
 ) {
-  val units: Int = hash.slots + compareUnits
+
+  /** What each unit does. */
+  val ops: Seq[Int] = Seq(
+    AcceleratorMap.Op.xxh64 -> hash.slots,
+    AcceleratorMap.Op.compare -> compareUnits,
+    AcceleratorMap.Op.lz4Encode -> encoders,
+    AcceleratorMap.Op.lz4Decode -> decoders
+  ).flatMap { case (op, count) => Seq.fill(count)(op) }
+  val units: Int = ops.size
   require(
     units >= 1 && units <= AcceleratorMap.engineCountMax,
     s"$units units: the contract holds 1 to ${AcceleratorMap.engineCountMax}"
@@ -36,13 +50,11 @@ case class AcceleratorParameters(
     s"entriesLog2Max is $entriesLog2Max: 1 to ${AcceleratorMap.entriesLog2Max} are allowed, less than numberBits"
   )
 
-  /** Tags of reads: descriptors have 0, then one for each hash unit, and two for each that compares. */
-  val readers: Int = hash.slots + 2 * compareUnits
+  /** Tags of reads: descriptors have 0, then one for each unit, and two for each that compares. */
+  val readers: Int = units + compareUnits
   val tagBits: Int = log2Ceil(readers + 1)
 
-  /** What each unit does. */
-  val ops: Seq[Int] = Seq.fill(hash.slots)(AcceleratorMap.Op.xxh64) ++ Seq.fill(compareUnits)(AcceleratorMap.Op.compare)
-  val entryBits: Int = log2Ceil(AcceleratorMap.entriesLog2Max + 1)
+  val features: Int = if (encoders > 0) 1 << AcceleratorMap.Feature.verify else 0
 }
 
 /** What the host asks for. */

@@ -50,8 +50,11 @@ class RequestRing(p: AcceleratorParameters) extends Module {
   private val completed = RegInit(0.U(n.W))
   private val begins = settings.enabled && !RegNext(settings.enabled, false.B)
 
-  private val wanted = io.doorbell.bits - completed
-  private val accepts = accepted(wanted, rung - completed, 1.U << settings.entriesLog2) && settings.enabled && !begins
+  // In the clock in which the ring begins, its numbers are still to become 0: a doorbell may come with it.
+  private def now(number: UInt): UInt = Mux(begins, 0.U, number)
+  private val wanted = io.doorbell.bits - now(completed)
+  private val underWay = now(rung - completed)
+  private val accepts = accepted(wanted, underWay, 1.U << settings.entriesLog2) && settings.enabled
   when(io.doorbell.valid && accepts) { rung := io.doorbell.bits }
   io.refusesDoorbell := io.doorbell.valid && !accepts
 
@@ -115,7 +118,8 @@ class RequestRing(p: AcceleratorParameters) extends Module {
   // Begins again at number 0. What was rung for and not fetched is forgotten.
   when(!settings.enabled) { rung := asked }
   when(begins) {
-    Seq(rung, asked, handed, completed).foreach(_ := 0.U)
+    Seq(asked, handed, completed).foreach(_ := 0.U)
+    rung := Mux(io.doorbell.valid && accepts, io.doorbell.bits, 0.U)
   }
 }
 
@@ -125,15 +129,33 @@ object RequestCheck {
   /** `done` if nothing is wrong with it. */
   def apply(p: AcceleratorParameters, request: Request): UInt = {
     val known = p.ops.distinct.map(request.op === _.U).reduce(_ || _)
-    val misaligned = request.source(5, 0) =/= 0.U || (request.op === Op.compare.U && request.second(5, 0) =/= 0.U)
+    val writes = Seq(Op.lz4Encode, Op.lz4Decode).map(request.op === _.U).reduce(_ || _)
+    val compares = request.op === Op.compare.U
+    val source = new Lines(request.source, request.lines)
+    val second = new Lines(request.second, request.lines)
+    val destination = new Lines(request.destination, (request.destinationBytes +& 63.U) >> 6)
+    val badAddress = source.isImpossible || (compares && second.isImpossible) ||
+      (writes && (destination.isImpossible || destination.overlaps(source)))
+    val badLength = request.sourceBytes === 0.U || request.sourceBytes > 4096.U ||
+      (writes && request.destinationBytes === 0.U)
     MuxCase(
       Status.done.U(4.W),
       Seq(
         !known -> Status.badOp.U,
-        (request.sourceBytes === 0.U || request.sourceBytes > 4096.U) -> Status.badLength.U,
-        misaligned -> Status.badAddress.U
+        badLength -> Status.badLength.U,
+        badAddress -> Status.badAddress.U
       )
     )
+  }
+
+  /** Lines of memory that a request names. */
+  private class Lines(address: UInt, count: UInt) {
+    private val first = address(63, 6)
+    private val end = first +& count
+
+    /** They do not begin with a line, or pass the end of addresses. */
+    def isImpossible: Bool = address(5, 0) =/= 0.U || end > (BigInt(1) << 58).U
+    def overlaps(other: Lines): Bool = first < other.end && other.first < end
   }
 
   /** The outcome of a request that no unit has. */

@@ -27,6 +27,8 @@ class RingProof(flaw: String) extends Module {
   private val p = AcceleratorParameters(
     hash = Xxh64Parameters(slots = 3),
     compareUnits = 0,
+    encoders = 0,
+    decoders = 0,
     fetchAhead = 2,
     numberBits = 4,
     entriesLog2Max = 1
@@ -119,8 +121,8 @@ class RingProof(flaw: String) extends Module {
 private object HostEntry {
 
   /** A descriptor that asks for a hash. */
-  def hash: UInt = HostMemory.entry(
+  def hash: UInt = Seq(
     AcceleratorMap.Descriptor.op -> AcceleratorMap.Op.xxh64,
     AcceleratorMap.Descriptor.sourceBytes -> 64
-  ).U(512.W)
+  ).map { case (register, value) => BigInt(value) << (8 * register.offsetBytes) }.reduce(_ | _).U(512.W)
 }
