@@ -138,8 +138,9 @@ impl Pmu {
                     delay: position * read,
                     slots,
                     sets: sets.len(),
-                    // Boxes that begin at different sets count them all at the same time.
-                    set: if plan.is_spread {
+                    // Boxes that begin at different sets count them all at the same time. CPUs run different
+                    // programs: one does not stand for another.
+                    set: if plan.is_spread && unit != UnitKind::Cpu {
                         index as usize % sets.len()
                     } else {
                         0
