@@ -9,7 +9,7 @@ use weir_hw::server::pmu::{EventSet, UnitKind};
 
 /// Length of a turn, µs.
 const TURN_US: f64 = 5.0;
-/// Windows with turns are so many times as long as those without: a set runs for a twelfth of them.
+/// Windows with turns are so many times as long as those without: a set runs for a fifth of them or less.
 const TURNS_WINDOW_RATIO: f64 = 5.0;
 
 /// How a run is counted.
@@ -140,8 +140,8 @@ impl Counting {
     /// Windows are so many times as long as the scenario says.
     pub fn window_ratio(self) -> f64 {
         match self {
-            Counting::Turns => TURNS_WINDOW_RATIO,
-            Counting::All | Counting::Spread => 1.0,
+            Counting::Turns | Counting::Spread => TURNS_WINDOW_RATIO,
+            Counting::All => 1.0,
         }
     }
 

@@ -12,6 +12,8 @@ use weir_core::Role;
 use weir_core::window::CountProvenance;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 
+/// Part of the time from which on a count is taken to have run all of it.
+const ALL_THE_TIME: f64 = 1.0 - quality::GROUP_SLACK;
 /// Suppliers behind the last-level cache.
 const MEMORIES: [Target; 5] = [
     Target::DramOwn,
@@ -31,9 +33,16 @@ pub(super) fn residence_ns(counts: &Counts) -> Answer {
         counts,
         at(Stage::SuperQueue, Target::Any, Quantity::Occupancy),
     )?;
-    let table = match in_mix_of_core(counts) {
-        Some(table) => table,
-        None => of_queue(counts, at(Stage::Tor, Target::Any, Quantity::Occupancy))?,
+    let whole = of_queue(counts, at(Stage::Tor, Target::Any, Quantity::Occupancy));
+    // What counts all the time has counted the same requests.
+    let is_same = |whole: &Figure| {
+        [&core, whole]
+            .iter()
+            .all(|one| one.running_ratio >= Some(ALL_THE_TIME))
+    };
+    let table = match whole {
+        Ok(whole) if is_same(&whole) => whole,
+        whole => in_mix_of_core(counts).map_or(whole, Ok)?,
     };
     let ns = core.value - table.value;
     if ns < 0.0 {
@@ -83,7 +92,9 @@ fn in_mix_of_core(counts: &Counts) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counts::tests::counts;
+    use crate::counts::tests::{count, counts};
+    use weir_core::Nanos;
+    use weir_core::window::Count;
 
     /// 1000 requests of a core at 2 GHz, so many of which miss, that spend 60 cycles on the mesh; and a table in which
     /// half of the requests miss. Hits stay for 40 cycles in it, reads of DRAM for 200, of CXL memory for 800.
@@ -110,8 +121,15 @@ mod tests {
         ]
     }
 
+    /// By counts that ran for half of the time.
     fn ns(all: &[(&'static str, u64)]) -> f64 {
-        residence_ns(&counts(all)).unwrap().value
+        let half = all.iter().map(|(role, value)| Count {
+            running_ns: Nanos(500_000_000),
+            ..count(role, *value)
+        });
+        let half: Vec<Count> = half.collect();
+        let counts = Counts::new(&half, Some(Nanos(1_000_000_000)));
+        residence_ns(&counts).unwrap().value
     }
 
     #[test]
@@ -124,6 +142,9 @@ mod tests {
             ("sq.drd.cxl-own.lines", 400),
         ]);
         assert!((ns(&all) - 30.0).abs() < 1e-9, "{}", ns(&all));
+        // What ran all the time is of the same requests, whatever else says of them.
+        let same = residence_ns(&counts(&all)).unwrap().value;
+        assert!(same > 80.0, "{same}");
     }
 
     #[test]
