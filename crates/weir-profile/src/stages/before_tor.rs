@@ -14,13 +14,11 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 
 /// Part of the time from which on a count is taken to have run all of it.
 const ALL_THE_TIME: f64 = 1.0 - quality::GROUP_SLACK;
-/// Suppliers behind the last-level cache.
-const MEMORIES: [Target; 5] = [
-    Target::DramOwn,
-    Target::DramRemote,
-    Target::CxlOwn,
-    Target::CxlRemote,
-    Target::RemoteCache,
+/// Suppliers behind the last-level cache: the whole of a kind, and its parts.
+const KINDS: [(Target, &[Target]); 3] = [
+    (Target::Dram, &[Target::DramOwn, Target::DramRemote]),
+    (Target::Cxl, &[Target::CxlOwn, Target::CxlRemote]),
+    (Target::RemoteCache, &[]),
 ];
 
 fn at(stage: Stage, target: Target, quantity: Quantity) -> Role {
@@ -59,20 +57,30 @@ pub(super) fn residence_ns(counts: &Counts) -> Answer {
 /// supplier that were counted with them, the rest hits. Nothing where these are not all that missed the cache.
 fn in_mix_of_core(counts: &Counts) -> Option<Figure> {
     let asked = at(Stage::SuperQueue, Target::Any, Quantity::Inserts);
-    let lines = |target| counts.pair(asked, at(Stage::SuperQueue, target, Quantity::Lines));
     let all = counts.get(asked).ok()?;
     let missed_at = at(Stage::SuperQueue, Target::Miss, Quantity::Inserts);
     let (_, missed) = counts.pair(asked, missed_at).ok()?;
+    let supplied = |target: &Target| {
+        let role = at(Stage::SuperQueue, *target, Quantity::Lines);
+        let (_, lines) = counts.pair(asked, role).ok()?;
+        let role = at(Stage::Tor, *target, Quantity::Occupancy);
+        match of_queue(counts, role) {
+            Ok(ns) => Some((lines, ns)),
+            // None came: their time is of no matter.
+            Err(_) if lines.value <= 0.0 => Some((lines.clone(), lines)),
+            Err(_) => None,
+        }
+    };
     let (mut named, mut sum_ns, mut quality) = (0.0, 0.0, all.clone());
-    for target in MEMORIES {
-        let Ok((_, lines)) = lines(target) else {
-            continue;
+    for (whole, parts) in KINDS {
+        let known = match supplied(&whole) {
+            Some(whole) => vec![whole],
+            None => parts.iter().filter_map(supplied).collect(),
         };
-        if lines.value > 0.0 {
-            let ns = of_queue(counts, at(Stage::Tor, target, Quantity::Occupancy)).ok()?;
+        for (lines, ns) in known.iter().filter(|(lines, _)| lines.value > 0.0) {
             named += lines.value;
             sum_ns += lines.value * ns.value;
-            quality = quality.and(&ns, 0.0, Unit::Ns);
+            quality = quality.and(ns, 0.0, Unit::Ns);
         }
     }
     let hits = all.value - named;
