@@ -3,6 +3,7 @@
 //! nanoseconds by the clock that counted with them. Waiting time is what of it the idle machine does not have.
 //! A cycle in which a queue is not empty is *busy*: nothing need wait in it.
 
+mod before_tor;
 mod waiting;
 
 use crate::counts::Counts;
@@ -254,22 +255,6 @@ pub(crate) fn queue(
     }
 }
 
-/// The residence of a path's whole at the super queue less that in the table of requests.
-fn before_tor_ns(counts: &Counts) -> Answer {
-    let of = |stage| Role::new(stage, AccessPath::Drd, Target::Any, Quantity::Occupancy);
-    let core = residence_ns(counts, of(Stage::SuperQueue))?;
-    let tor = residence_ns(counts, of(Stage::Tor))?;
-    let ns = core.value - tor.value;
-    if ns < 0.0 {
-        return Err(Refusal::Negative {
-            what: "residence at the core less that in the table of requests".into(),
-        });
-    }
-    let mut before = core.and(&tor, ns, Unit::Ns);
-    before.provenance = before.provenance.max(CountProvenance::Difference);
-    Ok(before.noting("the cores' own less that of the whole socket"))
-}
-
 /// Parts of what is behind the last-level cache. Which of them were counted decides; the whole of CXL memory
 /// stands for its parts.
 fn parts_of(counts: &Counts, path: AccessPath, quantity: Quantity) -> Vec<(Target, Figure)> {
@@ -376,14 +361,14 @@ pub fn stages(counts: &Counts, idle: Option<&Counts>, capacities: &Capacities) -
         .filter(|role| role.quantity == Quantity::Full);
     let full = full.map(|role| (role, full_ratio(counts, role)));
     let paths = AccessPath::ALL.iter();
-    let before_tor = before_tor_ns(counts);
+    let before_tor = before_tor::residence_ns(counts);
     Stages {
         queues: counts
             .roles()
             .filter(is_queue)
             .map(|role| queue(counts, idle, role, capacities))
             .collect(),
-        before_tor_waiting_ns: waiting::waiting_ns(&before_tor, idle.map(before_tor_ns)),
+        before_tor_waiting_ns: waiting::waiting_ns(&before_tor, idle.map(before_tor::residence_ns)),
         before_tor_ns: before_tor,
         full: full.collect(),
         wholes: paths.filter_map(|path| whole(counts, *path)).collect(),

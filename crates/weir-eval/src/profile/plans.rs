@@ -9,7 +9,7 @@ use weir_hw::server::pmu::{EventSet, UnitKind};
 
 /// Length of a turn, µs.
 const TURN_US: f64 = 5.0;
-/// Windows with turns are so many times as long as those without: a set runs for a twelfth of them.
+/// Windows with turns are so many times as long as those without: a set runs for a fifth of them or less.
 const TURNS_WINDOW_RATIO: f64 = 5.0;
 
 /// How a run is counted.
@@ -39,12 +39,13 @@ const TABLE: &[&str] = &[
     "wb.cxl",
 ];
 
-/// Of them those that four home agents can share out.
-const SHARED: &[&str] = &["drd.all", "drd.dram", "drd.cxl", "drd_pref.cxl"];
+/// Of them those that home agents share out.
+const SHARED: &[&str] = &["drd.all", "drd.hit", "drd.dram", "drd.cxl", "drd_pref.cxl"];
 
-/// Demand reads in the super queue, and those of them that missed the last-level cache.
+/// Demand reads in the super queue, and those of them that missed the last-level cache; by what supplied them, of the
+/// same time.
 const SUPER_QUEUE: &str = "offcore_outstanding.drd offcore_requests.drd offcore_outstanding.l3_miss_drd \
-                           offcore_requests.l3_miss_drd";
+                           offcore_requests.l3_miss_drd ocr.drd.dram ocr.drd.cxl";
 
 /// Sets of a CPU: four of these events fit at once, and two responses.
 const CPU: &[&str] = &[
@@ -54,7 +55,7 @@ const CPU: &[&str] = &[
     SUPER_QUEUE,
     "offcore_outstanding.rfo offcore_requests.rfo offcore_outstanding.drd_cycles offcore_requests.all",
     "loads.all loads.l1_hit loads.fb_hit loads.l2_hit ocr.drd.l3_hit ocr.rfo.l3_hit",
-    "loads.l3_hit loads.dram loads.cxl loads.l3_miss ocr.drd.dram ocr.drd.cxl",
+    "loads.l3_hit loads.dram loads.cxl loads.l3_miss",
     "l2.drd_hit l2.drd_miss l2.rfo_hit l2.rfo_miss ocr.rfo.dram ocr.rfo.cxl",
     "l2.pf_hit l2.pf_miss l2.out_clean l2.out_dirty ocr.reads.dram ocr.reads.cxl",
 ];
@@ -107,7 +108,7 @@ impl Counting {
                 .map(|cell| set(UnitKind::Cha, &of(cell)))
                 .collect()
         };
-        let (sets, turn_us) = match self {
+        let sets = match self {
             Counting::All => return None,
             Counting::Turns => {
                 let cpu = CPU
@@ -115,7 +116,7 @@ impl Counting {
                     .map(|events| set(UnitKind::Cpu, &format!("cycles instructions {events}")));
                 let others = OTHERS.iter().map(|(unit, events)| set(*unit, events));
                 let sets = table(TABLE).into_iter().chain(cpu).chain(others);
-                (sets.collect(), Some(TURN_US))
+                sets.collect()
             }
             Counting::Spread => {
                 let mut sets = table(SHARED);
@@ -123,12 +124,13 @@ impl Counting {
                     UnitKind::Cpu,
                     &format!("cycles instructions {SUPER_QUEUE}"),
                 ));
-                (sets, None)
+                sets
             }
         };
         Some(CountingPlan {
-            turn_us,
-            is_spread: self == Counting::Spread,
+            turn_us: Some(TURN_US),
+            // As weir records: home agents, channels and ports begin at different sets.
+            is_spread: true,
             is_unlimited: false,
             set: sets,
             fault: Vec::new(),
@@ -138,8 +140,8 @@ impl Counting {
     /// Windows are so many times as long as the scenario says.
     pub fn window_ratio(self) -> f64 {
         match self {
-            Counting::Turns => TURNS_WINDOW_RATIO,
-            Counting::All | Counting::Spread => 1.0,
+            Counting::Turns | Counting::Spread => TURNS_WINDOW_RATIO,
+            Counting::All => 1.0,
         }
     }
 

@@ -78,9 +78,9 @@ fn residences_of_a_random_machine_are_the_true_ones() {
         let mut kinds = 0;
         for row in of {
             kinds += 1;
-            // Mesh and ingress are a difference of two counts, which turns do not make at the same time.
+            // Mesh and ingress are a difference of two counts: of two machines its mean scatters.
             let is_difference = row["figure"].as_str().unwrap().contains("mesh");
-            let aim = row["aim_ratio"].as_f64().unwrap() * if is_difference { 6.0 } else { 1.0 };
+            let aim = row["aim_ratio"].as_f64().unwrap() * if is_difference { 1.5 } else { 1.0 };
             let mean = row["mean_ratio"].as_f64().unwrap();
             assert!(mean <= aim && row["figures"].as_u64().unwrap() > 0, "{row}");
         }

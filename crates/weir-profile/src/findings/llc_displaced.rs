@@ -14,6 +14,8 @@ use weir_core::window::role::{AccessPath, Stage, Target};
 const FALL_MIN: f64 = 0.15;
 /// Part of the stalls that is behind that cache.
 const SHARE_MIN: f64 = 0.3;
+/// Or part of the time: where requests wait before the cache too, what is behind it is a small part of much.
+const TIME_MIN: f64 = 0.1;
 /// Part of the lines from memory that others move.
 const OTHERS_MIN: f64 = 0.5;
 /// Below this part of today's lines a second, the workload did something else in the earlier recording.
@@ -23,7 +25,8 @@ pub(super) const RULE: Rule = Rule {
     name: "llc_displaced",
     looks_for: "lines of the last-level cache that a neighbour's stream displaces",
     condition: "15 points or more less of the workload's lines come from the last-level cache than in the recording given with \
-                --idle, where it moved half as many lines a second or more; 30 % of the stalls or more are behind it; others move more than half of the lines from memory",
+                --idle, where it moved half as many lines a second or more; 30 % of the stalls or more, or 10 % of the \
+                time, are behind it; others move more than half of the lines from memory",
     refuted_by: "a working set that grew: the workload asks for more different lines than before, with or without neighbours",
     next_move: "give the stream ways of its own (resctrl `schemata`, L3), or move it to another socket",
     check: |view| outcome(check(view)),
@@ -42,6 +45,8 @@ fn check(view: View) -> Judged {
     let behind = share(split, |role| {
         matches!(role.stage, Stage::Imc | Stage::Port | Stage::Device)
     });
+    let time = behind.value * split.stalled_ratio.clone()?.value;
+    let is_felt = behind.value >= SHARE_MIN || time >= TIME_MIN;
     let fall = before.value - now.value;
     let mut neighbours: Vec<Blame> = [Stage::Imc, Stage::Device]
         .into_iter()
@@ -50,7 +55,7 @@ fn check(view: View) -> Judged {
     neighbours.sort_by(|a, b| b.share.total_cmp(&a.share));
     let most = neighbours.first().map_or(0.0, |first| first.share);
     let together: f64 = neighbours.iter().map(|one| one.share).sum();
-    if fall < FALL_MIN || behind.value < SHARE_MIN || most.max(together / 2.0) < OTHERS_MIN / 2.0 {
+    if fall < FALL_MIN || !is_felt || most.max(together / 2.0) < OTHERS_MIN / 2.0 {
         return Ok(None);
     }
     let part = behind.value;

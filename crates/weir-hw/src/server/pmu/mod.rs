@@ -129,6 +129,9 @@ impl Pmu {
             if sets.is_empty() {
                 continue;
             }
+            // Boxes that begin at different sets count them all at the same time. CPUs run different programs: one
+            // does not stand for another.
+            let is_shifted = plan.is_spread && (unit != UnitKind::Cpu || plan.turn_us.is_none());
             for index in unit.boxes(&self.machine, &self.cpus) {
                 let slots = self.slots(&sets);
                 let position = self.boxes.len() as u64;
@@ -138,8 +141,7 @@ impl Pmu {
                     delay: position * read,
                     slots,
                     sets: sets.len(),
-                    // Boxes that begin at different sets count them all at the same time.
-                    set: if plan.is_spread {
+                    set: if is_shifted {
                         index as usize % sets.len()
                     } else {
                         0

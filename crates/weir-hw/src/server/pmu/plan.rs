@@ -15,7 +15,7 @@ pub struct CountingPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_us: Option<f64>,
     /// Boxes of a unit begin at different sets, so that different boxes count different events at the same
-    /// time.
+    /// time. CPUs begin at the same one where sets take turns: each runs something else.
     #[serde(default)]
     pub is_spread: bool,
     /// Any number of events may count at once, which no real box can.

@@ -26,6 +26,8 @@ pub(crate) struct Channel {
     direction: usize,
     /// Owner of the line on the bus.
     in_service: Option<u8>,
+    /// The request that the bus turns around for. It waits for that as for others: an idle machine's does not turn.
+    turns_for: Option<u32>,
     /// RPQ and WPQ.
     pub uses: [Occupancy; 2],
     /// Lines read and written.
@@ -46,6 +48,7 @@ impl Channel {
             is_draining: false,
             direction: READ,
             in_service: None,
+            turns_for: None,
             uses: Default::default(),
             lines: [0; 2],
             bus_contention: Contention::new(workloads),
@@ -64,7 +67,7 @@ impl Channel {
             return;
         }
         self.accept(number, kind, work);
-        if self.in_service.is_none() {
+        if self.in_service.is_none() && self.turns_for.is_none() {
             self.serve(work);
         }
     }
@@ -96,28 +99,18 @@ impl Channel {
         let Some(number) = self.queue[kind].pop_front() else {
             return;
         };
-        let mut time = work.timings.dram_line;
-        if kind != self.direction {
-            time += work.timings.turnaround;
-            self.direction = kind;
-        }
-        let owner = work.requests[number].owner;
         self.uses[kind].remove(work.now);
-        self.entry_contention.leave(work.now, owner);
-        self.bus_contention.end_wait(work.now, owner);
-        self.bus_contention.take(work.now, owner);
+        self.entry_contention
+            .leave(work.now, work.requests[number].owner);
         self.lines[kind] += 1;
-        self.in_service = Some(owner);
-        let channel = self.number;
-        work.post(time, Signal::ChannelFree { channel });
-        if kind == WRITE {
-            work.leave(number, Queue::Wpq);
-            work.finish(number);
+        work.leave(number, [Queue::Rpq, Queue::Wpq][kind]);
+        if kind == self.direction {
+            self.begin(number, work);
         } else {
-            work.leave(number, Queue::Rpq);
-            work.enter(number, Stage::Dram, false);
-            let access = time + work.timings.dram_access;
-            work.post(access, Signal::Returned { request: number });
+            self.direction = kind;
+            self.turns_for = Some(number);
+            let channel = self.number;
+            work.post(work.timings.turnaround, Signal::ChannelFree { channel });
         }
         if let Some(next) = self.outside[kind].pop_front() {
             self.entry_contention
@@ -126,8 +119,29 @@ impl Channel {
         }
     }
 
-    /// The bus is free.
+    /// A line gets the bus, which has its direction.
+    fn begin(&mut self, number: u32, work: &mut Clockwork) {
+        let owner = work.requests[number].owner;
+        self.bus_contention.end_wait(work.now, owner);
+        self.bus_contention.take(work.now, owner);
+        self.in_service = Some(owner);
+        let channel = self.number;
+        work.post(work.timings.dram_line, Signal::ChannelFree { channel });
+        if is_write(work.requests[number].path) {
+            work.finish(number);
+        } else {
+            work.enter(number, Stage::Dram, false);
+            let access = work.timings.dram_line + work.timings.dram_access;
+            work.post(access, Signal::Returned { request: number });
+        }
+    }
+
+    /// The bus is free, or has turned around.
     pub fn free(&mut self, work: &mut Clockwork) {
+        if let Some(number) = self.turns_for.take() {
+            self.begin(number, work);
+            return;
+        }
         if let Some(owner) = self.in_service.take() {
             self.bus_contention.leave(work.now, owner);
         }

@@ -442,3 +442,23 @@ fn without_cxl_there_is_no_cxl_truth() {
             .any(|row| row.target == Target::Dram)
     );
 }
+
+#[test]
+fn while_a_bus_turns_around_requests_wait_and_none_has_it() {
+    let waits_ns = |turnaround_ns| {
+        let mut machine = Machine::named("small").expect("built in");
+        machine.dram.turnaround_ns = turnaround_ns;
+        let workloads = super::one(
+            &machine,
+            "[0, 1]",
+            "kib = 16384",
+            "pattern = \"random\"\nkind = \"update\"",
+        );
+        let window = window(&machine, &workloads, 10e3, 100e3);
+        let rows = window.truth.waits.iter();
+        let of_bus = rows.filter(|row| row.stage == Stage::Dram && row.behind.is_none());
+        of_bus.map(|row| row.ns).sum::<f64>()
+    };
+    assert_eq!(waits_ns(0.0), 0.0);
+    assert!(waits_ns(20.0) > 100.0, "{}", waits_ns(20.0));
+}

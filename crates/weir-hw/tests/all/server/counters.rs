@@ -72,6 +72,20 @@ fn boxes_that_count_different_events_at_once_need_no_turns() {
 }
 
 #[test]
+fn cpus_take_turns_with_each_other_where_home_agents_do_not() {
+    let cpu = "[[set]]\nunit = \"cpu\"\nevents = [\"loads.all\"]\n[[set]]\nunit = \"cpu\"\nevents = [\"stores.all\"]";
+    // The turn is longer than the window: each box counts its first set alone.
+    let plan = format!("is_spread = true\nturn_us = 1e6\n{OCCUPANCIES}\n{cpu}");
+    let window = &windows(&machine(), &plan, 1)[0];
+    let is_counted = |event: &str| {
+        let mut counts = window.counts.counts.iter();
+        counts.any(|c| &*c.event == event && c.running_ns > 0.0)
+    };
+    assert!(is_counted("loads.all") && !is_counted("stores.all"));
+    assert!(is_counted("tor_inserts.drd.cxl") && is_counted("tor_inserts.drd.dram"));
+}
+
+#[test]
 fn sets_that_no_box_can_count_are_refused_by_name() {
     let refused = |plan: &str| {
         CountingPlan::parse(plan, &machine(), "plan")
