@@ -64,7 +64,7 @@ pub use cpu::cpu_max::{CpuMax, CpuStat};
 pub use drfq::fair_shares::UsePerSec;
 pub use drfq::variant::SharesVariant;
 pub use engine::histogram::Histogram;
-pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries, WorkloadUse};
+pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use run::{Rewriting, SimError, Witness, run, run_watched, spin, uses_alone};
 #[cfg(feature = "thesis")]
