@@ -20,6 +20,8 @@ const LEAD_NS: f64 = 20e6;
 const CHANGE_MAX: f64 = 4.0;
 /// Room above what a flow uses that is limited by something else.
 const ROOM: f64 = 1.25;
+/// A flow that uses this part of what it was given may be held back by that: a disk never waits for a CPU.
+const USED_UP: f64 = 0.9;
 /// Rate of a flow that was not seen to use the memory, part of its capacity.
 const UNSEEN: f64 = 0.01;
 
@@ -40,7 +42,7 @@ impl DrfqSched {
         flow.is_satisfied && share(memory + 1) < most
     }
 
-    fn rates_of(&self, memory: usize) -> Vec<f64> {
+    fn rates_of(&mut self, memory: usize) -> Vec<f64> {
         let resource = memory + 1;
         let capacity = self.capacity[resource] as f64;
         let state = &self.memories[memory];
@@ -53,10 +55,13 @@ impl DrfqSched {
             let flow = &self.flows[index];
             let share = |r: usize| flow.rate[r] / self.capacity[r].max(1) as f64;
             let own = share(resource);
+            let is_used_up = flow.rate[resource] >= USED_UP * flow.given[resource];
             let is_elsewhere = (0..self.capacity.len()).any(|r| share(r) > own);
             let wants = match () {
                 () if !self.uses(index, memory) || self.is_free(index, memory) => 0.0,
-                () if is_elsewhere || flow.is_satisfied => flow.rate[resource] * ROOM,
+                () if is_elsewhere || flow.is_satisfied && !is_used_up => {
+                    flow.rate[resource] * ROOM
+                }
                 () => f64::INFINITY,
             };
             Demand {
@@ -66,6 +71,9 @@ impl DrfqSched {
         };
         let demands: Vec<Demand> = (0..self.flows.len()).map(demand).collect();
         let parts = split(Policy::MaxMin, &demands, BytesPerSec::new(gives));
+        for (flow, part) in self.flows.iter_mut().zip(&parts) {
+            flow.given[resource] = part.get().max(capacity * UNSEEN);
+        }
         let rate = |(index, part): (usize, &BytesPerSec)| {
             if self.is_free(index, memory) {
                 return capacity;

@@ -433,6 +433,8 @@ impl Fluid {
         let of_device = |k: u32| k < computing && self.classes[(k / 3) as usize].device == device;
         let mine = || key.iter().filter(|(k, _)| of_device(*k));
         kinds.extend(mine().map(|(k, _)| *k));
+        let group = |kind: &u32| self.classes[(kind / 3) as usize].group;
+        let groups: Vec<u32> = kinds.iter().map(group).collect();
         // How much of its time a core-mate that accesses executes: found by iteration.
         executing.resize(computing as usize, 0.5);
         let has_pairs = kinds.iter().any(|k| k % 3 == 2);
@@ -442,18 +444,7 @@ impl Fluid {
                 let mate = executing[*kind as usize];
                 requesters.push(self.requester(*kind, *count, mate));
             }
-            match &mut self.models[device as usize] {
-                MemoryModel::Cxl(model) => model.solve(&requesters, &mut out),
-                MemoryModel::CxlRates(groups) => {
-                    let group = |kind: &u32| self.classes[(kind / 3) as usize].group;
-                    groups.solve(
-                        &requesters,
-                        &kinds.iter().map(group).collect::<Vec<_>>(),
-                        &mut out,
-                    );
-                }
-                MemoryModel::Dram(_) => {}
-            }
+            self.models[device as usize].solve_cxl(&requesters, &groups, &mut out);
             let mut moved: f64 = 0.0;
             for ((kind, requester), lines) in kinds.iter().zip(&requesters).zip(&out.lines_per_sec)
             {

@@ -3,7 +3,7 @@
 
 use crate::engine::cxl_rates::GroupRates;
 use crate::engine::dram_mix::DramMix;
-use weir_hw::memory_device::LoadedDevice;
+use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
 /// How lines are moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +47,20 @@ impl MemoryModel {
             MemoryModel::Cxl(device) => device.profile().host.window_lines,
             MemoryModel::CxlRates(groups) => groups.window_lines(),
             MemoryModel::Dram(_) => f64::INFINITY,
+        }
+    }
+
+    /// What requesters of these groups get of a CXL device; nothing is changed for a DRAM node.
+    pub(crate) fn solve_cxl(
+        &mut self,
+        requesters: &[Requester],
+        groups: &[u32],
+        out: &mut Equilibrium,
+    ) {
+        match self {
+            MemoryModel::Cxl(model) => model.solve(requesters, out),
+            MemoryModel::CxlRates(model) => model.solve(requesters, groups, out),
+            MemoryModel::Dram(_) => {}
         }
     }
 }
