@@ -54,8 +54,9 @@ fn print(name: &str, metrics: &RunMetrics, alone: &BTreeMap<String, UsePerSec>) 
     for (workload, shares) in &metrics.shares {
         let series = metrics.workloads.iter().find(|w| w.name == *workload);
         let scatter = series.map_or(0.0, |s| scatter(&s.bytes_per_sec));
-        let used: f64 = metrics.uses[workload].bytes.iter().sum();
-        let before: f64 = alone.get(workload).map_or(0.0, |a| a.bytes.iter().sum());
+        let found = metrics.uses.iter().find(|u| u.name == *workload);
+        let used = found.map_or(0.0, UsePerSec::all_bytes);
+        let before = alone.get(workload).map_or(0.0, UsePerSec::all_bytes);
         println!(
             "    {workload:<8} weight {:>5} {:>5.0} MiB/s ± {:>4.1} %, {:.2} x slower  cpu {:.4} dram {:.4} \
              cxl {:.4} dma {:.4}  {} {:.4} target {:.4} error {:+.2} %",

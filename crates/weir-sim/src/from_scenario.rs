@@ -5,6 +5,7 @@ use crate::cpu::cpu_max::{DEFAULT_SLICE_NS, Quota};
 use crate::cpu::select;
 use crate::engine::accounting::Accounting;
 use crate::engine::cpu_speed::SpeedChanges;
+use crate::engine::cxl_rates::GroupRates;
 use crate::engine::dma::DmaDisk;
 use crate::engine::dram_mix::DramMix;
 use crate::engine::event_queue::Event;
@@ -18,7 +19,7 @@ use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
 use weir_hw::dram::DramProfile;
 use weir_hw::memory_device::LoadedDevice;
-use weir_scenario::simulated::{self as scenario, DeviceKind, Kind, Role, Scenario};
+use weir_scenario::simulated::{self as scenario, DeviceKind, GroupOrder, Kind, Role, Scenario};
 
 /// Windows of the series.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
@@ -155,7 +156,13 @@ fn add_all(
 
 fn model(device: &scenario::Device) -> Result<MemoryModel, SimError> {
     Ok(match device.kind {
-        DeviceKind::Cxl => MemoryModel::Cxl(Box::new(LoadedDevice::new(&device.figures()?))),
+        DeviceKind::Cxl => {
+            let loaded = Box::new(LoadedDevice::new(&device.figures()?));
+            match device.group_order {
+                GroupOrder::Fcfs => MemoryModel::Cxl(loaded),
+                GroupOrder::Rates => MemoryModel::CxlRates(Box::new(GroupRates::new(loaded))),
+            }
+        }
         DeviceKind::Dram => {
             let profile = DramProfile::named(&device.profile)?;
             MemoryModel::Dram(Box::new(DramMix::new(profile, &device.dram)))
@@ -210,8 +217,12 @@ impl Maker<'_> {
         let device = p.device.unwrap_or(w.device);
         let group = if device == w.device { w.group } else { 0 };
         let found = self.groups.iter().position(|g| *g == (device, group));
-        let is_dram = self.scenario.devices[device as usize].kind == DeviceKind::Dram;
-        let source = if is_dram { source } else { 0 };
+        let figures = &self.scenario.devices[device as usize];
+        let has_rates = figures.group_order == GroupOrder::Rates;
+        let source = match figures.kind {
+            DeviceKind::Cxl if !has_rates => 0,
+            _ => source,
+        };
         (device, found.unwrap_or(0) as u32, source)
     }
 

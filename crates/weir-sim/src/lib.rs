@@ -25,7 +25,7 @@
 //!   hardware threads slow each other down by one fixed factor, and a stall gives exactly its time to the
 //!   sibling.
 //! - *DRAM by mixes.* A DRAM node's equilibrium is the mean of a run of some ten thousand lines at command
-//!   level. A CXL device has no rates and no ranks.
+//!   level. A CXL device has no ranks, and rates of its groups where the scenario says so.
 //! - *Flat groups.* All cgroups lie side by side, and a thread competes with its own weight: weights
 //!   of groups with several threads are not shared out per CPU.
 //! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a
@@ -64,7 +64,7 @@ pub use cpu::cpu_max::{CpuMax, CpuStat};
 pub use drfq::fair_shares::UsePerSec;
 pub use drfq::variant::SharesVariant;
 pub use engine::histogram::Histogram;
-pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries, WorkloadUse};
+pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use run::{Rewriting, SimError, Witness, run, run_watched, spin, uses_alone};
 #[cfg(feature = "thesis")]

@@ -57,8 +57,6 @@ pub struct RunMetrics {
 
     /// What part of each resource every workload had in the measured time.
     pub shares: BTreeMap<String, WorkloadShares>,
-    /// What that is made of.
-    pub uses: BTreeMap<String, UsePerSec>,
     /// How often the scheduler of shares stopped a workload at the gate of a memory.
     pub gate_stops: Option<u64>,
     /// What of the bandwidth was written, in the measured time.
@@ -79,7 +77,7 @@ pub struct RunMetrics {
     /// Each workload over time.
     pub workloads: Vec<WorkloadSeries>,
     /// What each used over the measured time, in the scenario's order, the controller last.
-    pub used: Vec<WorkloadUse>,
+    pub uses: Vec<UsePerSec>,
     /// CPU time of what controls, per second; nothing where it runs in the scheduler.
     pub controller_cpus: Option<f64>,
     /// Distribution of the latency of single lines.
@@ -115,17 +113,6 @@ impl BlockWindow {
             longest_ns: self.longest_ns.max(other.longest_ns),
         }
     }
-}
-
-/// What one workload used over the measured time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorkloadUse {
-    /// Its name.
-    pub name: String,
-    /// CPU time.
-    pub cpus: f64,
-    /// Device bandwidth.
-    pub bytes_per_sec: f64,
 }
 
 /// One workload over time, in the windows of the series.
@@ -219,7 +206,6 @@ impl Reader<'_> {
             scheduler_calls: self.machine.thesis.as_deref().map(|s| s.calls),
             device_series: self.device_series(),
             workloads: self.workload_series(),
-            used: self.used(measured, secs),
             controller_cpus: self.controller_cpus(measured, secs),
             line_latencies,
             limited_blocks,
@@ -321,16 +307,6 @@ impl Reader<'_> {
             longest_wait_ns: accounting::longest_wait_ns(self.machine, i),
         };
         shown.map(series).collect()
-    }
-
-    fn used(&self, measured: (usize, usize), secs: f64) -> Vec<WorkloadUse> {
-        let (first, last) = self.edges(measured);
-        let used = |(i, label): (usize, &Label)| WorkloadUse {
-            name: label.name.clone(),
-            cpus: (last.cpu_ns[i] - first.cpu_ns[i]) as f64 / 1e9 / secs,
-            bytes_per_sec: (last.bytes[i] - first.bytes[i]) / secs,
-        };
-        self.labels.iter().enumerate().map(used).collect()
     }
 
     fn with_role(&self, role: Role) -> impl Iterator<Item = usize> + '_ {

@@ -160,7 +160,7 @@ pub fn uses_alone(scenario: &Scenario, seed: u64) -> Result<BTreeMap<String, Use
             ..scenario.clone()
         };
         let uses = plain(&lone, seed, |_, _| ())?.uses;
-        let Some(used) = uses.into_values().next() else {
+        let Some(used) = uses.into_iter().next() else {
             continue;
         };
         for copy in 1..=config.count {
@@ -168,7 +168,11 @@ pub fn uses_alone(scenario: &Scenario, seed: u64) -> Result<BTreeMap<String, Use
                 1 => config.name.clone(),
                 _ => format!("{}-{copy}", config.name),
             };
-            all.insert(name, used.clone());
+            let used = UsePerSec {
+                name: name.clone(),
+                ..used.clone()
+            };
+            all.insert(name, used);
         }
     }
     Ok(all)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a scenario may not be: values out of range, keys in the wrong place, impossible machines.
 
-use super::{Device, DeviceKind, DramNode, Kind, PhaseConfig, Scenario, WorkloadConfig};
+use super::{
+    Device, DeviceKind, DramNode, GroupOrder, Kind, PhaseConfig, Scenario, WorkloadConfig,
+};
 use crate::place::Part::{self, Index, Key};
 use crate::wrong::{Checked, check_expect, join, within, wrong};
 use std::collections::BTreeSet;
@@ -113,6 +115,10 @@ fn check_dram(path: &[Part], device: &Device) -> Checked {
     if device.groups != 1 {
         let why = "a DRAM node has one group";
         return wrong(&join(path, "groups"), device.groups, why);
+    }
+    if device.group_order != GroupOrder::default() {
+        let why = "only for kind = \"cxl\"; a DRAM node has dram.order";
+        return wrong(&join(path, "group_order"), "given", why);
     }
     let mut path = path.to_vec();
     path.push(Key("dram"));

@@ -29,6 +29,17 @@ pub enum MemoryOrder {
     Rates,
 }
 
+/// In which order a CXL device serves its monitoring groups. It does not learn the core or the workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupOrder {
+    /// First come, first served: what devices do.
+    #[default]
+    Fcfs,
+    /// Each group has its rate, which the back end `drfq` brings; without it all have the same.
+    Rates,
+}
+
 /// A DRAM node's memory controller.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

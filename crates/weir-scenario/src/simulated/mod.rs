@@ -7,7 +7,7 @@
 pub(crate) mod check;
 mod dram_node;
 
-pub use dram_node::{DeviceKind, Disk, DramNode, MemoryOrder};
+pub use dram_node::{DeviceKind, Disk, DramNode, GroupOrder, MemoryOrder};
 
 use crate::wrong::ScenarioError;
 use crate::{Expect, renamed, testbed};
@@ -104,6 +104,9 @@ pub struct Device {
     /// A DRAM node's controller.
     #[serde(default)]
     pub dram: DramNode,
+    /// The order in which a CXL device serves its groups: `fcfs` or `rates`.
+    #[serde(default)]
+    pub group_order: GroupOrder,
     /// What shares are counted against, reads and writes together; nothing is the set-point.
     pub capacity_bytes_per_sec: Option<f64>,
     /// Monitoring groups, each with its own counter pair.

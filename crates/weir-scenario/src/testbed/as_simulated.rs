@@ -14,8 +14,8 @@
 
 use super::{CoreEvents, Load, TestbedScenario, TestbedWorkload};
 use crate::simulated::{
-    self, Attribution, Control, Device, DeviceKind, DramNode, Kind, MachineConfig, PhaseConfig,
-    Scenario, Sensors, WorkloadConfig,
+    self, Attribution, Control, Device, DeviceKind, DramNode, GroupOrder, Kind, MachineConfig,
+    PhaseConfig, Scenario, Sensors, WorkloadConfig,
 };
 use weir_core::controller::Goal;
 use weir_core::policy::Policy;
@@ -52,6 +52,7 @@ impl TestbedScenario {
             devices: vec![Device {
                 kind: DeviceKind::Cxl,
                 dram: DramNode::default(),
+                group_order: GroupOrder::default(),
                 capacity_bytes_per_sec: None,
                 profile: profile.name.clone(),
                 groups: whole(m.groups_mib.len()),

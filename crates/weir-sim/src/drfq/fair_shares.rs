@@ -21,6 +21,8 @@ const UNHELD: f64 = 0.98;
 /// What a workload used per second of the measured time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsePerSec {
+    /// Its name.
+    pub name: String,
     /// Its weight, all threads together; 100 is normal.
     pub weight: f64,
     /// CPUs.
@@ -31,6 +33,13 @@ pub struct UsePerSec {
     pub dma_bytes: f64,
 }
 
+impl UsePerSec {
+    /// Bytes of all devices.
+    pub fn all_bytes(&self) -> f64 {
+        self.bytes.iter().sum()
+    }
+}
+
 /// Device of each monitoring group.
 pub(crate) fn device_of_groups(scenario: &Scenario) -> Vec<usize> {
     let groups = scenario.devices.iter().enumerate();
@@ -39,64 +48,48 @@ pub(crate) fn device_of_groups(scenario: &Scenario) -> Vec<usize> {
         .collect()
 }
 
-/// Of all workloads but the machine's own; none before the measured time has begun.
-pub(crate) fn uses(
-    m: &Machine,
-    scenario: &Scenario,
-    labels: &[Label],
-) -> BTreeMap<String, UsePerSec> {
+/// Of all workloads, in the order of `labels`; none before the measured time has begun.
+pub(crate) fn uses(m: &Machine, scenario: &Scenario, labels: &[Label]) -> Vec<UsePerSec> {
     let after = accounting::counts(m);
     let devices = device_of_groups(scenario);
     let both = m.before.iter().zip(&after).enumerate();
-    let shown = both.filter(|(index, _)| labels[*index].role != Role::System);
-    let of = |(index, counts): (usize, (&UseCounts, &UseCounts))| {
+    let of = |(index, (before, after)): (usize, (&UseCounts, &UseCounts))| {
+        let secs = (after.at_ns - before.at_ns) as f64 / 1e9;
+        let mut bytes = vec![0.0; scenario.devices.len()];
+        for (group, device) in devices.iter().enumerate() {
+            bytes[*device] += (after.bytes[group] - before.bytes[group]) / secs;
+        }
         let threads = m.workloads[index].tasks.len() as f64;
-        let weight = labels[index].weight * threads;
-        Some((
-            labels[index].name.clone(),
-            use_between(counts, weight, &devices)?,
-        ))
+        (secs > 0.0).then(|| UsePerSec {
+            name: labels[index].name.clone(),
+            weight: labels[index].weight * threads,
+            cpus: (after.cpu_ns - before.cpu_ns) as f64 / 1e9 / secs,
+            bytes,
+            dma_bytes: (after.dma_bytes - before.dma_bytes) / secs,
+        })
     };
-    shown.filter_map(of).collect()
-}
-
-fn use_between(
-    (before, after): (&UseCounts, &UseCounts),
-    weight: f64,
-    device_of: &[usize],
-) -> Option<UsePerSec> {
-    let secs = (after.at_ns - before.at_ns) as f64 / 1e9;
-    let mut bytes = vec![0.0; device_of.iter().max().map_or(0, |d| d + 1)];
-    for (group, device) in device_of.iter().enumerate() {
-        bytes[*device] += (after.bytes[group] - before.bytes[group]) / secs;
-    }
-    (secs > 0.0).then(|| UsePerSec {
-        weight,
-        cpus: (after.cpu_ns - before.cpu_ns) as f64 / 1e9 / secs,
-        bytes,
-        dma_bytes: (after.dma_bytes - before.dma_bytes) / secs,
-    })
+    both.filter_map(of).collect()
 }
 
 /// What there was to share: CPUs, then bytes per second of each device. With what each workload has alone,
 /// a memory that holds one back is known; else one is known that gave most of its capacity.
 fn shared(
     scenario: &Scenario,
-    uses: &BTreeMap<String, UsePerSec>,
+    uses: &[&UsePerSec],
     alone: Option<&BTreeMap<String, UsePerSec>>,
 ) -> Vec<f64> {
     let known = capacities(scenario);
     let cpus = f64::from(scenario.cpu_count());
-    let used: f64 = uses.values().map(|u| u.cpus).sum();
+    let used: f64 = uses.iter().map(|u| u.cpus).sum();
     let is_held = |device: usize| {
-        let held = |(name, own): (&String, &UsePerSec)| {
-            let alone = alone.and_then(|a| a.get(name))?.bytes[device];
-            Some(own.bytes[device] < alone * UNHELD)
+        let is_held = |own: &&UsePerSec| {
+            let alone = alone.and_then(|all| all.get(&own.name));
+            alone.is_some_and(|alone| own.bytes[device] < alone.bytes[device] * UNHELD)
         };
-        used < cpus * CPUS_FULL && uses.iter().filter_map(held).any(|is_held| is_held)
+        used < cpus * CPUS_FULL && uses.iter().any(is_held)
     };
     let memory = |device: usize| {
-        let served: f64 = uses.values().map(|u| u.bytes[device]).sum();
+        let served: f64 = uses.iter().map(|u| u.bytes[device]).sum();
         let capacity = known.get(device + 1).map_or(0.0, |c| *c as f64);
         if served >= FULL * capacity || is_held(device) {
             served
@@ -108,15 +101,22 @@ fn shared(
     std::iter::once(cpus).chain(memories).collect()
 }
 
-/// Shares of all workloads. With what each has alone also its target.
+/// Shares of all workloads but the machine's own. With what each has alone also its target.
 pub(crate) fn shares(
     scenario: &Scenario,
-    uses: &BTreeMap<String, UsePerSec>,
+    uses: &[UsePerSec],
     alone: Option<&BTreeMap<String, UsePerSec>>,
 ) -> BTreeMap<String, WorkloadShares> {
-    let shared = shared(scenario, uses, alone);
-    let levels = alone.map(|alone| targets(scenario, &shared, uses, alone));
-    let one = |(index, (name, used)): (usize, (&String, &UsePerSec))| {
+    let shown = scenario.workloads.iter();
+    let shown = shown.flat_map(|w| std::iter::repeat_n(w.role, w.count as usize));
+    let shown = uses
+        .iter()
+        .zip(shown)
+        .filter(|(_, role)| *role != Role::System);
+    let uses: Vec<&UsePerSec> = shown.map(|(used, _)| used).collect();
+    let shared = shared(scenario, &uses, alone);
+    let levels = alone.map(|alone| targets(scenario, &shared, &uses, alone));
+    let one = |(index, used): (usize, &&UsePerSec)| {
         let mut shares = shares_of(scenario, used, &shared);
         let level = levels
             .as_ref()
@@ -126,7 +126,7 @@ pub(crate) fn shares(
             let had = shares.dominant_ratio;
             shares.error_ratio = had.map(|had| had / level.dominant_ratio - 1.0);
         }
-        (name.clone(), shares)
+        (used.name.clone(), shares)
     };
     uses.iter().enumerate().map(one).collect()
 }
@@ -135,7 +135,7 @@ pub(crate) fn shares(
 fn targets(
     scenario: &Scenario,
     shared: &[f64],
-    uses: &BTreeMap<String, UsePerSec>,
+    uses: &[&UsePerSec],
     alone: &BTreeMap<String, UsePerSec>,
 ) -> Vec<Level> {
     let kind = |place: usize| match place.checked_sub(1).map(|d| scenario.devices[d].kind) {
@@ -153,14 +153,14 @@ fn targets(
         std::iter::once(u.cpus).chain(memories).collect()
     };
     let needs: Vec<Vec<Need>> = uses
-        .values()
+        .iter()
         .map(|u| all(u).into_iter().map(Need::own).collect())
         .collect();
-    let flow = |((name, used), needs): ((&String, &UsePerSec), &'_ Vec<Need>)| {
+    let flow = |(used, needs): (&&UsePerSec, &'_ Vec<Need>)| {
         let own = all(used);
         let ratio = |place: usize| own[place] / shared[place].max(f64::MIN_POSITIVE);
         let dominant = (0..own.len()).max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)));
-        let wanted = dominant.and_then(|d| Some(all(alone.get(name)?)[d] / own[d]));
+        let wanted = dominant.and_then(|d| Some(all(alone.get(&used.name)?)[d] / own[d]));
         (used.weight, wanted.unwrap_or(f64::INFINITY), needs.clone())
     };
     let flows: Vec<(f64, f64, Vec<Need>)> = uses.iter().zip(&needs).map(flow).collect();

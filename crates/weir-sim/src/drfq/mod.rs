@@ -19,7 +19,7 @@
 //!   one that slept.
 //!
 //! In reading order: this file (the class), [`flow_table`], [`tick`], [`rates`], [`thesis_rules`],
-//! [`variant`], [`shares`].
+//! [`variant`], [`fair_shares`].
 
 pub(crate) mod fair_shares;
 pub(crate) mod flow_table;

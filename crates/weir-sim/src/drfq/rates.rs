@@ -2,6 +2,10 @@
 //! Rates of memory controllers: each user's part of what the memory gives, by weight. A flow that wants less
 //! leaves the rest to others. One that leads gets a little less, so that clocks, and with them DMA and what
 //! was lost meanwhile, are put right.
+//!
+//! A flow that is behind and needs something else most is held back nowhere: it has all of the memory while it
+//! uses it. What it takes in the mean is bounded by its dominant resource. With its mean as its rate, one that
+//! goes from memory to memory would wait in each.
 
 use super::flow_table::DrfqSched;
 use super::state;
@@ -16,6 +20,8 @@ const LEAD_NS: f64 = 20e6;
 const CHANGE_MAX: f64 = 4.0;
 /// Room above what a flow uses that is limited by something else.
 const ROOM: f64 = 1.25;
+/// A flow that uses this part of what it was given may be held back by that: a disk never waits for a CPU.
+const USED_UP: f64 = 0.9;
 /// Rate of a flow that was not seen to use the memory, part of its capacity.
 const UNSEEN: f64 = 0.01;
 
@@ -28,7 +34,15 @@ pub(crate) fn arbitrate(m: &mut Machine) {
 }
 
 impl DrfqSched {
-    fn rates_of(&self, memory: usize) -> Vec<f64> {
+    /// Whether a flow is to wait for nothing here: it lags, and has more of something else.
+    fn is_free(&self, index: usize, memory: usize) -> bool {
+        let flow = &self.flows[index];
+        let share = |r: usize| flow.rate[r] / self.capacity[r].max(1) as f64;
+        let most = (0..self.capacity.len()).map(share).fold(0.0, f64::max);
+        flow.is_satisfied && share(memory + 1) < most
+    }
+
+    fn rates_of(&mut self, memory: usize) -> Vec<f64> {
         let resource = memory + 1;
         let capacity = self.capacity[resource] as f64;
         let state = &self.memories[memory];
@@ -41,10 +55,13 @@ impl DrfqSched {
             let flow = &self.flows[index];
             let share = |r: usize| flow.rate[r] / self.capacity[r].max(1) as f64;
             let own = share(resource);
+            let is_used_up = flow.rate[resource] >= USED_UP * flow.given[resource];
             let is_elsewhere = (0..self.capacity.len()).any(|r| share(r) > own);
             let wants = match () {
-                () if !self.uses(index, memory) => 0.0,
-                () if is_elsewhere || flow.is_satisfied => flow.rate[resource] * ROOM,
+                () if !self.uses(index, memory) || self.is_free(index, memory) => 0.0,
+                () if is_elsewhere || flow.is_satisfied && !is_used_up => {
+                    flow.rate[resource] * ROOM
+                }
                 () => f64::INFINITY,
             };
             Demand {
@@ -54,7 +71,13 @@ impl DrfqSched {
         };
         let demands: Vec<Demand> = (0..self.flows.len()).map(demand).collect();
         let parts = split(Policy::MaxMin, &demands, BytesPerSec::new(gives));
+        for (flow, part) in self.flows.iter_mut().zip(&parts) {
+            flow.given[resource] = part.get().max(capacity * UNSEEN);
+        }
         let rate = |(index, part): (usize, &BytesPerSec)| {
+            if self.is_free(index, memory) {
+                return capacity;
+            }
             let level = self.level_of(index);
             let lead = self.flows[index].flow.key_ns().wrapping_sub(level) as i64;
             let change = (-lead as f64 / LEAD_NS).exp();

@@ -247,17 +247,25 @@ impl Fluid {
     pub(crate) fn degrade(&mut self, device: usize, capacity_ratio: f64) {
         match &mut self.models[device] {
             MemoryModel::Cxl(model) => model.set_health(capacity_ratio),
+            MemoryModel::CxlRates(model) => model.set_health(capacity_ratio),
             MemoryModel::Dram(mix) => mix.set_health(capacity_ratio),
         }
         self.forget_solutions();
         self.is_stale = true;
     }
 
-    /// A DRAM node's controller has these rates or ranks of sources from now on; other devices have none.
+    /// A DRAM node's controller has these rates or ranks of sources from now on, and a CXL device that takes
+    /// rates those of its groups; other devices have none.
     pub(crate) fn arbitrate(&mut self, device: usize, arbitration: Arbitration) {
-        if let MemoryModel::Dram(mix) = &mut self.models[device]
-            && mix.arbitrate(arbitration)
-        {
+        let is_new = match (&mut self.models[device], arbitration) {
+            (MemoryModel::Dram(mix), arbitration) => mix.arbitrate(arbitration),
+            (MemoryModel::CxlRates(groups), Arbitration::Rates(rates)) => {
+                let of_device = self.classes.iter().filter(|c| c.device as usize == device);
+                groups.set_rates(of_device.map(|c| (c.group, c.source)), &rates)
+            }
+            _ => false,
+        };
+        if is_new {
             self.forget_solutions();
             self.is_stale = true;
         }
@@ -295,7 +303,9 @@ impl Fluid {
         let mut solution = Solution::default();
         for device in 0..self.models.len() {
             let rate = match self.models[device] {
-                MemoryModel::Cxl(_) => self.solve_device(device as u32, key, &mut solution.rates),
+                MemoryModel::Cxl(_) | MemoryModel::CxlRates(_) => {
+                    self.solve_device(device as u32, key, &mut solution.rates)
+                }
                 MemoryModel::Dram(_) => self.solve_dram(device, key, &mut solution.rates),
             };
             solution.devices.push(rate);
@@ -334,8 +344,10 @@ impl Fluid {
         if let Some(known) = self.tails.get(&key) {
             return *known;
         }
-        let MemoryModel::Cxl(model) = &self.models[device as usize] else {
-            return [1.0; 8];
+        let model = match &self.models[device as usize] {
+            MemoryModel::Cxl(model) => model,
+            MemoryModel::CxlRates(groups) => groups.device(),
+            MemoryModel::Dram(_) => return [1.0; 8],
         };
         let relative = |q: f64| model.latency_quantile_ns(at, q) / at.latency_ns.max(1e-9);
         let shape = QUANTILES.map(|(q, _)| relative(q));
@@ -421,6 +433,8 @@ impl Fluid {
         let of_device = |k: u32| k < computing && self.classes[(k / 3) as usize].device == device;
         let mine = || key.iter().filter(|(k, _)| of_device(*k));
         kinds.extend(mine().map(|(k, _)| *k));
+        let group = |kind: &u32| self.classes[(kind / 3) as usize].group;
+        let groups: Vec<u32> = kinds.iter().map(group).collect();
         // How much of its time a core-mate that accesses executes: found by iteration.
         executing.resize(computing as usize, 0.5);
         let has_pairs = kinds.iter().any(|k| k % 3 == 2);
@@ -430,9 +444,7 @@ impl Fluid {
                 let mate = executing[*kind as usize];
                 requesters.push(self.requester(*kind, *count, mate));
             }
-            if let MemoryModel::Cxl(model) = &mut self.models[device as usize] {
-                model.solve(&requesters, &mut out);
-            }
+            self.models[device as usize].solve_cxl(&requesters, &groups, &mut out);
             let mut moved: f64 = 0.0;
             for ((kind, requester), lines) in kinds.iter().zip(&requesters).zip(&out.lines_per_sec)
             {

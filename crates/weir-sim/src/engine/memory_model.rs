@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What gives lines, and how they are asked for.
 
+use crate::engine::cxl_rates::GroupRates;
 use crate::engine::dram_mix::DramMix;
-use weir_hw::memory_device::LoadedDevice;
+use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
 /// How lines are moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +17,7 @@ pub(crate) struct Class {
     /// Part of the device's lines that are written.
     pub write_ratio: f64,
     pub is_non_temporal: bool,
-    /// The workload, where the device is a DRAM node: its controller tells sources apart. Else 0.
+    /// The workload, where the device tells sources apart. Else 0.
     pub source: u32,
     /// In which order lines are moved, as a DRAM node feels it.
     pub access: LineAccess,
@@ -34,6 +35,8 @@ pub(crate) enum LineAccess {
 /// What gives lines.
 pub(crate) enum MemoryModel {
     Cxl(Box<LoadedDevice>),
+    /// With rates of groups.
+    CxlRates(Box<GroupRates>),
     Dram(Box<DramMix>),
 }
 
@@ -42,7 +45,22 @@ impl MemoryModel {
     pub(crate) fn core_window(&self) -> f64 {
         match self {
             MemoryModel::Cxl(device) => device.profile().host.window_lines,
+            MemoryModel::CxlRates(groups) => groups.window_lines(),
             MemoryModel::Dram(_) => f64::INFINITY,
+        }
+    }
+
+    /// What requesters of these groups get of a CXL device; nothing is changed for a DRAM node.
+    pub(crate) fn solve_cxl(
+        &mut self,
+        requesters: &[Requester],
+        groups: &[u32],
+        out: &mut Equilibrium,
+    ) {
+        match self {
+            MemoryModel::Cxl(model) => model.solve(requesters, out),
+            MemoryModel::CxlRates(model) => model.solve(requesters, groups, out),
+            MemoryModel::Dram(_) => {}
         }
     }
 }

@@ -9,6 +9,7 @@ mod harm;
 mod partial;
 mod physics;
 mod scenarios;
+mod share_bounds;
 mod shares;
 mod speed;
 mod thesis;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use weir_core::policy::drf::{Flow, Need, Resource, ResourceKind, fill};
 use weir_scenario::figures::WorkloadShares;
 use weir_scenario::simulated::{Kind, PhaseConfig, Role, WorkloadConfig};
-use weir_sim::{RunMetrics, Scenario, WorkloadUse};
+use weir_sim::{RunMetrics, Scenario, UsePerSec};
 
 const NO_DRAM: &str = "the simulated machine counts no traffic of ordinary memory";
 const NO_DMA: &str = "the simulated machine has no DMA";
@@ -44,7 +44,7 @@ pub fn reasons(shares: &BTreeMap<String, WorkloadShares>) -> BTreeMap<String, St
 /// One workload of the scenario in a run.
 struct Taker<'a> {
     config: &'a WorkloadConfig,
-    used: &'a WorkloadUse,
+    used: &'a UsePerSec,
     /// What a CPU-second takes of each resource.
     needs: Vec<Need>,
 }
@@ -76,7 +76,7 @@ impl Taker<'_> {
 pub fn shares_of(scenario: &Scenario, measures: &RunMetrics) -> BTreeMap<String, WorkloadShares> {
     let configs = scenario.workloads.iter();
     let configs = configs.flat_map(|w| std::iter::repeat_n(w, w.count as usize));
-    let all: Vec<(&WorkloadConfig, &WorkloadUse)> = configs.zip(&measures.used).collect();
+    let all: Vec<(&WorkloadConfig, &UsePerSec)> = configs.zip(&measures.uses).collect();
     let resources = resources(scenario, &all);
     let takers: Vec<Taker<'_>> = all
         .iter()
@@ -88,7 +88,7 @@ pub fn shares_of(scenario: &Scenario, measures: &RunMetrics) -> BTreeMap<String,
         })
         .collect();
     let flows: Vec<Flow<'_>> = takers.iter().map(Taker::flow).collect();
-    let taken: f64 = measures.used.iter().map(|used| used.cpus).sum::<f64>()
+    let taken: f64 = measures.uses.iter().map(|used| used.cpus).sum::<f64>()
         - takers.iter().map(|taker| taker.used.cpus).sum::<f64>();
     let mut to_divide = resources.clone();
     if let Some(cpu) = to_divide.first_mut() {
@@ -104,14 +104,14 @@ pub fn shares_of(scenario: &Scenario, measures: &RunMetrics) -> BTreeMap<String,
 }
 
 /// CPUs and devices.
-fn resources(scenario: &Scenario, all: &[(&WorkloadConfig, &WorkloadUse)]) -> Vec<Resource> {
+fn resources(scenario: &Scenario, all: &[(&WorkloadConfig, &UsePerSec)]) -> Vec<Resource> {
     let mut resources = vec![Resource {
         kind: ResourceKind::Cpu,
         capacity: f64::from(scenario.cpu_count()),
     }];
     for device in 0..scenario.devices.len() {
         let users = all.iter().filter(|(w, _)| w.device as usize == device);
-        let served: f64 = users.map(|(_, used)| used.bytes_per_sec).sum();
+        let served: f64 = users.map(|(_, used)| used.all_bytes()).sum();
         resources.push(Resource {
             kind: ResourceKind::Cxl,
             capacity: scenario.control.set_point_bytes_per_sec.max(served),
@@ -120,13 +120,13 @@ fn resources(scenario: &Scenario, all: &[(&WorkloadConfig, &WorkloadUse)]) -> Ve
     resources
 }
 
-fn needs(config: &WorkloadConfig, used: &WorkloadUse, resources: usize) -> Vec<Need> {
+fn needs(config: &WorkloadConfig, used: &UsePerSec, resources: usize) -> Vec<Need> {
     let mut needs = vec![Need::default(); resources];
     if used.cpus <= 0.0 {
         return needs;
     }
     needs[0] = Need::own(1.0);
-    needs[config.device as usize + 1] = Need::own(used.bytes_per_sec / used.cpus);
+    needs[config.device as usize + 1] = Need::own(used.all_bytes() / used.cpus);
     needs
 }
 
@@ -161,11 +161,12 @@ mod tests {
     use super::*;
     use crate::sim::builtin_scenarios::named;
 
-    fn used(name: &str, cpus: f64, bytes_per_sec: f64) -> WorkloadUse {
-        WorkloadUse {
+    fn used(name: &str, cpus: f64, bytes_per_sec: f64) -> UsePerSec {
+        UsePerSec {
             name: name.into(),
             cpus,
-            bytes_per_sec,
+            bytes: vec![bytes_per_sec],
+            ..UsePerSec::default()
         }
     }
 
@@ -178,7 +179,7 @@ mod tests {
         let mut uses = vec![used("reader", 0.8, 0.8 * kappa)];
         uses.extend((1..5).map(|i| used(&format!("worker-{i}"), 0.8, 0.0)));
         let measures = RunMetrics {
-            used: uses,
+            uses,
             ..RunMetrics::default()
         };
         let got = shares_of(&scenario, &measures);
@@ -207,7 +208,7 @@ mod tests {
         let mut uses = vec![used("reader", 0.4, 1e6)];
         uses.extend((1..5).map(|i| used(&format!("worker-{i}"), 0.9, 0.0)));
         let measures = RunMetrics {
-            used: uses,
+            uses,
             ..RunMetrics::default()
         };
         let got = shares_of(&scenario, &measures);

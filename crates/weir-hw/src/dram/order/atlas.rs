@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Adaptive per-thread least-attained-service scheduling: Kim et al., HPCA 2010.
 
-use super::{BY_ARRIVAL, BySource, Clock, DramOrder, HitRule, OrderRules, SourceShares};
+use super::{BY_SOURCE, BySource, Clock, DramOrder, OrderRules, SourceShares};
 use crate::dram::profile::DramProfile;
 use crate::dram::waiting::{Standing, WaitingBurst};
 
@@ -70,14 +70,7 @@ impl Atlas {
 
 impl DramOrder for Atlas {
     fn rules(&self) -> OrderRules {
-        OrderRules {
-            hits: HitRule::First {
-                columns_max: u32::MAX,
-                open_max: Clock::MAX,
-            },
-            has_standings: true,
-            ..BY_ARRIVAL
-        }
+        BY_SOURCE
     }
 
     fn set_shares(&mut self, shares: &[f64]) {

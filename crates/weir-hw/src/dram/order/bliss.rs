@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The blacklisting scheduler: Subramanian et al., ICCD 2014.
 
-use super::{BY_ARRIVAL, BySource, Clock, DramOrder, HitRule, OrderRules};
+use super::{BY_SOURCE, BySource, Clock, DramOrder, OrderRules};
 use crate::dram::waiting::{SourceId, Standing, WaitingBurst};
 
 /// A source that is served so many times in a row is blacklisted.
@@ -33,14 +33,7 @@ impl Default for Bliss {
 
 impl DramOrder for Bliss {
     fn rules(&self) -> OrderRules {
-        OrderRules {
-            hits: HitRule::First {
-                columns_max: u32::MAX,
-                open_max: Clock::MAX,
-            },
-            has_standings: true,
-            ..BY_ARRIVAL
-        }
+        BY_SOURCE
     }
 
     fn standing(&mut self, waiting: &WaitingBurst) -> Standing {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! FR-LVTF of the DRFQS thesis, 4.4: first ready, lowest virtual time first.
 
-use super::{
-    BY_ARRIVAL, BySource, Clock, DramOrder, HitRule, OrderRules, QueueState, SourceShares,
-};
+use super::{BY_SHARE, BySource, Clock, DramOrder, OrderRules, QueueState, SourceShares};
 use crate::dram::command::BurstKind;
 use crate::dram::profile::DramProfile;
 use crate::dram::waiting::{Standing, WaitingBurst};
@@ -89,16 +87,7 @@ impl FrLvtf {
 
 impl DramOrder for FrLvtf {
     fn rules(&self) -> OrderRules {
-        OrderRules {
-            hits: HitRule::First {
-                columns_max: u32::MAX,
-                open_max: Clock::MAX,
-            },
-            has_standings: true,
-            has_admission: true,
-            has_direction: true,
-            ..BY_ARRIVAL
-        }
+        BY_SHARE
     }
 
     fn set_shares(&mut self, shares: &[f64]) {

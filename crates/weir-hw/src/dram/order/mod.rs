@@ -82,6 +82,23 @@ pub const BY_ARRIVAL: OrderRules = OrderRules {
     has_direction: false,
 };
 
+/// Hits go first among requests of equal standing.
+pub const BY_SOURCE: OrderRules = OrderRules {
+    hits: HitRule::First {
+        columns_max: u32::MAX,
+        open_max: Clock::MAX,
+    },
+    has_standings: true,
+    ..BY_ARRIVAL
+};
+
+/// The same, and shares of sources decide over entries and the direction as well.
+pub const BY_SHARE: OrderRules = OrderRules {
+    has_admission: true,
+    has_direction: true,
+    ..BY_SOURCE
+};
+
 /// What waits. Index 0 is of reads, 1 of writes.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueState {

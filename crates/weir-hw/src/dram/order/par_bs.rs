@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parallelism-aware batch scheduling: Mutlu and Moscibroda, ISCA 2008.
 
-use super::{BY_ARRIVAL, BySource, Clock, DramOrder, HitRule, OrderRules};
+use super::{BY_SOURCE, BySource, Clock, DramOrder, OrderRules};
 use crate::dram::profile::BANKS_MAX;
 use crate::dram::waiting::{Standing, WaitingBurst};
 
@@ -38,14 +38,7 @@ pub struct ParBs {
 
 impl DramOrder for ParBs {
     fn rules(&self) -> OrderRules {
-        OrderRules {
-            hits: HitRule::First {
-                columns_max: u32::MAX,
-                open_max: Clock::MAX,
-            },
-            has_standings: true,
-            ..BY_ARRIVAL
-        }
+        BY_SOURCE
     }
 
     fn standing(&mut self, waiting: &WaitingBurst) -> Standing {

@@ -14,7 +14,7 @@
 //! banks; longer ones show in windows of 100 µs. A source that was away keeps its lag up to a bound
 //! (`CREDIT_BURSTS`): a disk that pauses between two blocks gets its rate all the same.
 
-use super::{BY_ARRIVAL, BySource, Clock, DramOrder, HitRule, OrderRules, QueueState};
+use super::{BY_SHARE, BySource, Clock, DramOrder, OrderRules, QueueState};
 use crate::dram::command::BurstKind;
 use crate::dram::waiting::{Standing, WaitingBurst};
 
@@ -87,16 +87,7 @@ impl Rates {
 
 impl DramOrder for Rates {
     fn rules(&self) -> OrderRules {
-        OrderRules {
-            hits: HitRule::First {
-                columns_max: u32::MAX,
-                open_max: Clock::MAX,
-            },
-            has_standings: true,
-            has_admission: true,
-            has_direction: true,
-            ..BY_ARRIVAL
-        }
+        BY_SHARE
     }
 
     fn set_shares(&mut self, shares: &[f64]) {

@@ -4,6 +4,7 @@
 mod bounds;
 mod loaded_latency;
 mod orders;
+mod peer_row;
 mod peers;
 mod profile;
 

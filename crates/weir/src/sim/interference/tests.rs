@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked of the model, what cells and tables are made of it, and the page that shows them.
+//! Questions of command lines, cells and tables that the model gives for them, and the page that shows them.
 
 use super::ask::PathModel;
 use super::cli::{FormName, InterferenceArgs};

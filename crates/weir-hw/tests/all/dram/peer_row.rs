@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rows of `data/dram-peers.csv`: for the tests, and for the example that prints them.
+
+use weir_hw::dram::{AddressMapping, ChannelSettings, DramProfile, OrderKind, TracePattern};
+
+const ROWS: &str = include_str!("../../../data/dram-peers.csv");
+
+/// A row of the table.
+#[derive(Clone, Debug)]
+pub struct PeerRow {
+    pub peer: String,
+    pub profile: String,
+    pub mapping: String,
+    pub order: OrderKind,
+    pub entries: u32,
+    pub trace: String,
+    pub writes_percent: u32,
+    pub gb_per_sec: f64,
+    pub hit_percent: Option<f64>,
+    pub read_ns: Option<f64>,
+}
+
+/// All rows.
+pub fn rows() -> Vec<PeerRow> {
+    let number = |text: &str| (!text.is_empty()).then(|| text.parse::<f64>().expect("a figure"));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [
+            peer,
+            profile,
+            mapping,
+            order,
+            entries,
+            trace,
+            writes,
+            rate,
+            hits,
+            read,
+        ] = cells[..]
+        else {
+            panic!("a row of ten cells is needed: {line}");
+        };
+        PeerRow {
+            peer: peer.to_owned(),
+            profile: profile.to_owned(),
+            mapping: mapping.to_owned(),
+            order: OrderKind::named(order).expect("an order"),
+            entries: entries.parse().expect("entries"),
+            trace: trace.to_owned(),
+            writes_percent: writes.parse().expect("percent"),
+            gb_per_sec: rate.parse().expect("GB/s"),
+            hit_percent: number(hits),
+            read_ns: number(read),
+        }
+    };
+    ROWS.lines().skip(1).map(row).collect()
+}
+
+impl PeerRow {
+    /// Its profile.
+    pub fn profile(&self) -> DramProfile {
+        DramProfile::named(&self.profile).expect("built in")
+    }
+
+    /// Its trace.
+    pub fn pattern(&self) -> TracePattern {
+        TracePattern::named(&self.trace).expect("a pattern")
+    }
+
+    /// Settings of the channel. DRAMsim3's mappings are not ours: they are compared with those that are most
+    /// like them.
+    pub fn settings(&self, bank_entries: Option<u32>) -> ChannelSettings {
+        let mapping = match self.mapping.as_str() {
+            "dramsim3-default" => AddressMapping::RoBaRaCoCh,
+            "dramsim3-bank-group-lsb" => AddressMapping::Mop4ClXor,
+            name => AddressMapping::named(name).expect("a mapping"),
+        };
+        ChannelSettings {
+            mapping,
+            entries: self.entries,
+            bank_entries,
+            ..ChannelSettings::PEERS
+        }
+    }
+}
