@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All that is said of a file of windows: three lines that answer first, then the figures of each subject.
 
+mod each_window;
 mod headline;
 mod judged;
 pub mod methods;
@@ -32,6 +33,7 @@ use crate::stalls::what_if::{Otherwise, speedup};
 use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use crate::{Answer, Refusal};
+use each_window::EachWindow;
 use judged::{Span, judged};
 use over_time::OverTime;
 use scene::{Scene, total_length};
@@ -170,8 +172,6 @@ struct Recorded<'a> {
     whole: Span,
     /// Spans that rules look at.
     spans: Vec<Span>,
-    /// Each window alone.
-    each: Vec<Scene>,
 }
 
 impl<'a> Recorded<'a> {
@@ -179,11 +179,9 @@ impl<'a> Recorded<'a> {
         let capacities = &file.header.capacities;
         let idle = options.idle;
         let idle = idle.map(|idle| Scene::new(&idle.windows, capacities));
-        let alone = |window| Scene::new(std::slice::from_ref(window), capacities);
         Recorded {
             whole: Span::whole(file, idle.as_ref()),
             spans: Span::all(file, idle.as_ref()),
-            each: file.windows.iter().map(alone).collect(),
             file,
             options,
             idle,
@@ -191,27 +189,25 @@ impl<'a> Recorded<'a> {
     }
 
     /// What rules and figures say of a subject, in all windows and in its phases.
-    fn judged(&self, followed: &Followed) -> (Vec<RuleReport>, Subject) {
+    fn judged(&self, followed: &Followed, each: EachWindow) -> (Vec<RuleReport>, Subject) {
         let (name, idle) = (followed.name.as_deref(), self.idle.as_ref());
         let phases = phases(&self.file.windows, followed);
         let by_phase = phase_rows::spans(self.file, &phases, idle);
         let spans = [&self.spans[..], &by_phase];
         let rules = judged(self.file, &self.whole, spans, name, idle);
         let phases = phases.map(|phases| phase_rows::rows(phases, &by_phase, name, &rules));
-        let subject = self.subject(name, phases);
+        let subject = self.subject(name, phases, each);
         (rules, subject)
     }
 
-    fn subject(&self, name: Option<&str>, phases: Result<PhaseReport, NoPhases>) -> Subject {
+    fn subject(
+        &self,
+        name: Option<&str>,
+        phases: Result<PhaseReport, NoPhases>,
+        each: EachWindow,
+    ) -> Subject {
         let idle = self.idle.as_ref();
-        let figures = |scene: &Scene| figures(scene, self.file, self.options, idle, name);
-        let falls = self.each.windows(2).enumerate();
-        let falls = falls.filter_map(|(place, pair)| {
-            let [before, after] = pair else { return None };
-            let fall = path_map::hidden_fall(before.counts(name), after.counts(name));
-            Some((place + 2, fall?))
-        });
-        let of_all = figures(self.whole.scene());
+        let of_all = figures(self.whole.scene(), self.file, self.options, idle, name);
         Subject {
             name: name.map_or_else(|| MACHINE.to_owned(), printable),
             what_if: match &of_all.stalls {
@@ -220,11 +216,8 @@ impl<'a> Recorded<'a> {
             },
             figures: of_all,
             phases,
-            hidden_falls: falls.collect(),
-            each: match self.options.each {
-                true => self.each.iter().map(figures).collect(),
-                false => Vec::new(),
-            },
+            hidden_falls: each.hidden_falls,
+            each: each.figures,
         }
     }
 }
@@ -237,7 +230,9 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         .iter()
         .map(|name| Followed::new(&file.windows, name.as_deref()));
     let followed: Vec<Followed> = followed.collect();
-    let judged = followed.iter().map(|one| recorded.judged(one));
+    let each = EachWindow::all(file, options, recorded.idle.as_ref(), &names);
+    let judged = followed.iter().zip(each);
+    let judged = judged.map(|(one, each)| recorded.judged(one, each));
     let (rules, subjects): (Vec<_>, Vec<_>) = judged.unzip();
     let rules: Vec<RuleReport> = rules.into_iter().flatten().collect();
     let length_ns = total_length(&file.windows);

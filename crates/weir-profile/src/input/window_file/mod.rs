@@ -173,7 +173,7 @@ impl WindowFile {
             match serde_json::from_str::<Window>(line) {
                 Ok(window) => {
                     check(&window).map_err(wrong)?;
-                    windows.push(window);
+                    windows.push(together::without_room(window));
                 }
                 Err(why) if why.is_eof() && cut == Some(line) => {
                     header.notes.push(format!(

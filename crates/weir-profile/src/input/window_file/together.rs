@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weir_core::window::{Count, CountScope, WorkloadCounts};
 use weir_core::{Missing, Nanos, Role, Window};
 
-/// Counts that are kept: 64 bytes each, and a report's own beside them.
+/// Counts that are kept: 64 bytes each.
 pub(super) const COUNTS_KEPT_MAX: usize = 8_000_000;
 /// A hole is longer than this part of the window before it.
 const HOLE_PART: u64 = 10;
@@ -49,7 +49,7 @@ impl Together {
             }
             None => {
                 self.counts += counts_of(&window);
-                self.windows.push(window);
+                self.windows.push(without_room(window));
                 self.in_last = 1;
             }
         }
@@ -91,6 +91,17 @@ impl Together {
     pub(super) fn into_windows(self) -> (Vec<Window>, usize) {
         (self.windows, self.each)
     }
+}
+
+/// The same, without memory for more counts: readers do not know before how many a window has, and up to half of
+/// what they ask for is left over.
+pub(super) fn without_room(mut window: Window) -> Window {
+    window.machine.shrink_to_fit();
+    window.workloads.shrink_to_fit();
+    for workload in &mut window.workloads {
+        workload.counts.shrink_to_fit();
+    }
+    window
 }
 
 fn counts_of(window: &Window) -> usize {
