@@ -78,7 +78,7 @@ pub struct InterferencePlan {
     pub seed: u64,
     /// Seconds that one measurement lasts; null for the solver.
     pub seconds: Option<f64>,
-    /// Repetitions at most.
+    /// Repetitions of one placement of the CPUs at most. Placements that turn out to be one keep all of theirs.
     pub repeats_max: u32,
     /// Half-width of the interval, relative, at which repetitions end.
     pub half_width_ratio: f64,

@@ -183,7 +183,8 @@ fn a_pair_gives_two_cells_and_says_what_this_machine_lacks() {
     for cell in cells {
         check_counts(cell, &["bytes_per_sec"]);
         check_reasons(cell);
-        assert!(cell["repeats"].as_u64() <= Some(2), "{cell}");
+        // Of one placement there are two at most. Two placements can turn out to be one, and then all count.
+        assert!(cell["repeats"].as_u64() <= Some(3 * 2), "{cell}");
         assert!(cell["ratio_low"].as_f64() <= cell["ratio"].as_f64());
     }
     assert!(result["machine"]["facts"]["kernel"].is_string());
