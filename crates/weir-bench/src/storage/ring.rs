@@ -7,6 +7,19 @@ use crate::{BenchError, cpu};
 use io_uring::{IoUring, opcode, squeue, types};
 use std::os::fd::AsRawFd;
 
+/// A ring that finishes its I/Os when the thread waits for them, and interrupts it for none before: as fio
+/// and databases make theirs. Kernels before 6.1 do not know this, and interrupt it.
+fn ring(entries: u32) -> std::io::Result<IoUring> {
+    let deferred = IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .build(entries);
+    match deferred {
+        Err(why) if why.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
+        made => made,
+    }
+}
+
 pub(super) struct RingWorker {
     // Declared first: the ring is closed before the memory that it uses is given back.
     ring: IoUring,
@@ -18,8 +31,7 @@ pub(super) struct RingWorker {
 
 impl RingWorker {
     pub(super) fn new(work: IoWork, depth: u32) -> Result<RingWorker, BenchError> {
-        let ring = IoUring::new(depth.next_power_of_two());
-        let ring = ring.map_err(|answer| BenchError::Storage {
+        let ring = ring(depth.next_power_of_two()).map_err(|answer| BenchError::Storage {
             path: work.path.clone(),
             doing: "make an io_uring for it",
             answer,

@@ -2,6 +2,7 @@
 //! Two results, cell by cell: which differ beyond their intervals, whose class changed, and what else differs
 //! between the machines.
 
+pub mod alone;
 pub mod facts;
 pub mod page;
 pub mod placement;
@@ -14,6 +15,7 @@ use crate::interference::document::{
 use crate::interference::grid::{Precision, StreamPair};
 use crate::interference::words;
 use crate::results::Caveat;
+use alone::AloneDifference;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +42,9 @@ pub struct Comparison {
     pub cells: Vec<ComparedCell>,
     /// How many of them differ beyond their intervals.
     pub differing: usize,
+    /// Streams of which the rate alone is not the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alone: Vec<AloneDifference>,
     /// How many have another class.
     pub changed_classes: usize,
     /// Cells that only A has, in words.
@@ -156,6 +161,7 @@ pub fn compare(a: &InterferenceDocument, b: &InterferenceDocument) -> Result<Com
         a: side(a),
         b: side(b),
         differing: count(&|cell| cell.differs == Some(true)),
+        alone: alone::differences(&cells, [&a.cells, &b.cells]),
         changed_classes: count(&|cell| cell.class_changed == Some(true)),
         only_in_a: only(a, &|i| of_b.contains_key(&keys_of_a[i])),
         only_in_b: only(b, &|i| all_of_a.contains(&keys_of_b[i])),
@@ -277,6 +283,17 @@ impl ComparedCell {
 }
 
 impl Comparison {
+    /// Cells that differ, and of which a stream has another rate alone.
+    #[must_use]
+    pub fn differing_of_other_streams(&self) -> usize {
+        let is_other = |stream| self.alone.iter().any(|one| one.stream == stream);
+        let of_other = |cell: &&ComparedCell| {
+            let (victim, background) = cell.pair();
+            cell.differs == Some(true) && (is_other(victim) || is_other(background))
+        };
+        self.cells.iter().filter(of_other).count()
+    }
+
     /// What differs most, in one sentence. Ends with a full stop.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -291,6 +308,9 @@ impl Comparison {
             text += &format!("; {unknown} cannot be compared");
         }
         let differing = self.cells.iter().filter(|c| c.differs == Some(true));
+        if let Some(alone) = alone::words(&self.alone, self.differing_of_other_streams()) {
+            text += &format!(". {alone}");
+        }
         if let Some(placement) = &self.placement {
             text += &format!(". {placement}");
         }

@@ -65,6 +65,39 @@ fn cells_differ_beyond_their_intervals_only() {
     );
 }
 
+#[test]
+fn streams_with_another_rate_alone_are_named() {
+    let a = small();
+    let slower = |part: f64| {
+        let mut b = small();
+        for cell in &mut b.cells[..2] {
+            let bytes = cell.alone.bytes_per_sec.as_mut();
+            *bytes.expect("a stream of memory") *= part;
+        }
+        b
+    };
+    let found = compare(&a, &slower(0.95)).unwrap();
+    assert!(found.alone.is_empty(), "{:?}", found.alone);
+    assert!(!found.sentence().contains("Alone"));
+    let mut b = slower(0.6);
+    (b.cells[0].ratio_low, b.cells[0].ratio_high) = (Some(0.1), Some(0.2));
+    let found = compare(&a, &b).unwrap();
+    assert_eq!(found.alone.len(), 1);
+    assert!((found.alone[0].change_ratio - 0.6).abs() < 1e-9);
+    let said = found.sentence();
+    for wanted in [
+        "(−40.0 %)",
+        "one of the cells that differ has such a stream",
+    ] {
+        assert!(said.contains(wanted), "{said}");
+    }
+    // What has no rate is no difference.
+    b.cells
+        .iter_mut()
+        .for_each(|cell| cell.alone = Default::default());
+    assert!(compare(&a, &b).unwrap().alone.is_empty());
+}
+
 /// A result of which the cells are of `ns`, and have these placements too: round trip, ratio, repetitions.
 fn placed(ns: &str, placements: &[(f64, f64, u32)]) -> InterferenceDocument {
     let mut whole = small();
