@@ -309,7 +309,7 @@ fn killed_in_mid_throttle_the_next_start_restores() {
     );
 }
 
-/// A limit stays for as long as the view says that it may, and the back end refuses none that the view allows.
+/// A limit stays while the view says that it may, and the back end refuses none that the view allows.
 #[test]
 fn names_that_are_excluded_later_count_from_the_next_view_on() {
     let fake = Fake::new();

@@ -29,8 +29,8 @@ pub struct Start {
 
 impl Start {
     /// Whether this session goes on where the one before it ended: the same run of weir, on a machine or with
-    /// settings that have changed. `seq` and `last_seq` are the numbers of its first tick and of the other's last. A run
-    /// begins with tick 0.
+    /// settings that have changed. `seq` and `last_seq` are the numbers of its first tick and of the other's
+    /// last. A run begins with tick 0.
     pub fn goes_on(&self, before: &Start, seq: u64, last_seq: u64) -> bool {
         seq > last_seq && self.is_like(before)
     }

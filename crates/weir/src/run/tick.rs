@@ -108,8 +108,8 @@ impl Loop {
         &mut self.sinks
     }
 
-    /// Other settings of the controller from the next tick on; where names in the exclude list or with weights
-    /// are others, all patterns of that list. Limits stay, and so does what is known of workloads.
+    /// Other settings of the controller from the next tick on; where names in the exclude list, or with
+    /// weights, are others, all patterns of that list. Limits stay, and so does what is known of workloads.
     pub fn follow_settings(&mut self, config: Config, policy: &str, exclude: Option<&[String]>) {
         if let Some(patterns) = exclude {
             let weighted: Vec<String> = config.weights.keys().cloned().collect();

@@ -46,10 +46,10 @@ fn end(world: &World, service: Service) -> String {
 }
 
 /// Settings, what is told of them, and which of the heavy readers they limit.
-type Kind = (Option<&'static str>, &'static str, [bool; 3]);
+type Round = (Option<&'static str>, &'static str, [bool; 3]);
 
 const ALL: [bool; 3] = [true; 3];
-const KINDS: [Kind; 10] = [
+const ROUNDS: [Round; 10] = [
     (Some(GOOD), "done", ALL),
     (Some("limit = true\nset-pont = '1GiB/s'\n"), "refused", ALL),
     (
@@ -75,7 +75,7 @@ fn reloaded(rounds: usize) {
     let world = World::new();
     let (file, service) = limiting(&world, &[]);
     for round in 0..rounds {
-        let (text, what, limited) = KINDS[round % KINDS.len()];
+        let (text, what, limited) = ROUNDS[round % ROUNDS.len()];
         match text {
             Some(text) => fs::write(&file, text).unwrap(),
             None => fs::remove_file(&file).unwrap(),
@@ -90,7 +90,7 @@ fn reloaded(rounds: usize) {
 
 #[test]
 fn good_and_bad_files_lose_no_limit_and_leave_none() {
-    reloaded(2 * KINDS.len());
+    reloaded(2 * ROUNDS.len());
 }
 
 /// By hand: `cargo test --release -p weir --test all a_thousand_reloads -- --ignored`.

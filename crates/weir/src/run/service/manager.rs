@@ -167,7 +167,8 @@ fn open(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     Ok((socket, address))
 }
 
-/// The time in which the manager must hear of the loop, where it is for this process (sd_watchdog_enabled(3)).
+/// The time in which the manager must hear of the loop, where it is for this process
+/// (sd_watchdog_enabled(3)).
 fn watchdog(usec: Option<String>, pid: Option<String>) -> Option<Duration> {
     let is_ours = pid.is_none_or(|pid| pid.parse() == Ok(std::process::id()));
     let usec = usec?.parse().ok().filter(|usec| *usec > 0 && is_ours)?;

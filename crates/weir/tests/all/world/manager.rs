@@ -5,7 +5,7 @@ use super::{Daemon, World, wait};
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub struct Service {
@@ -42,7 +42,7 @@ impl Service {
     }
 
     /// Limits by the settings of this file, and has told that it is ready.
-    pub fn start_by(world: &World, file: &PathBuf, more: &[&str]) -> Service {
+    pub fn start_by(world: &World, file: &Path, more: &[&str]) -> Service {
         let mut args = vec!["run", "--config", file.to_str().unwrap()];
         args.extend(more);
         let service = Service::start(world, &args);
