@@ -41,6 +41,11 @@ pub trait Platform {
         Arc::default()
     }
 
+    /// From now on workloads with a name that one of the patterns fits are never limited, and no others for
+    /// their name. `weighted` are names of workloads that were given a weight: what fits none is reported. A
+    /// limit that is in force on an excluded workload ends with a release in a later plan.
+    fn exclude(&mut self, _patterns: &[String], _weighted: &[String]) {}
+
     /// Give back everything that was set. Called on the way out; must be safe to call twice.
     fn release_all(&mut self) -> Vec<Outcome>;
 }
@@ -82,6 +87,10 @@ impl<P: Platform> Platform for DryRun<P> {
 
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.0.processes()
+    }
+
+    fn exclude(&mut self, patterns: &[String], weighted: &[String]) {
+        self.0.exclude(patterns, weighted);
     }
 
     fn release_all(&mut self) -> Vec<Outcome> {

@@ -13,6 +13,8 @@ use crate::inventory::group_nodes::groups_on_nodes;
 use crate::inventory::numa::Topology;
 use crate::options::Backend;
 use crate::workloads::discovery::View;
+use crate::workloads::exclude::Rules;
+use crate::workloads::operator_names::NAMES;
 use crate::workloads::task_iter;
 use rustix::fs::{fstat, stat};
 use std::collections::BTreeSet;
@@ -107,7 +109,11 @@ impl LinuxPlatform {
         };
         let processes = task_iter::fact_of(self.view.tasks.clone());
         let ids = self.view.workloads.iter().map(|w| w.id.as_str());
-        let names = self.wanted.facts(ids);
+        // Until a view was made with new names, nothing is known of them.
+        let names = match self.next_rules {
+            Some(_) => Vec::new(),
+            None => self.wanted.facts(ids),
+        };
         for new in names
             .into_iter()
             .chain([residency, processes, self.usage.fact()])
@@ -118,6 +124,22 @@ impl LinuxPlatform {
                 None => facts.push(new),
             }
         }
+    }
+
+    /// Rules count for the back ends once they count for the view: else a plan for the view before would be
+    /// refused.
+    pub(super) fn take_rules(&mut self) {
+        let watched = self.view.watched;
+        let is_made_with = |next: &mut (u64, Rules)| watched >= next.0;
+        if let Some((_, rules)) = self.next_rules.take_if(is_made_with) {
+            self.backends.context.rules = rules;
+        }
+    }
+
+    /// What was said of names does not hold for others.
+    pub(super) fn forget_names(&mut self) {
+        let facts = &mut self.description.facts;
+        facts.retain(|fact| !fact.name.starts_with(NAMES));
     }
 
     /// What came or went since the last scan, if the next scan is due.

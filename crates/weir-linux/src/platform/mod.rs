@@ -59,6 +59,8 @@ pub struct LinuxPlatform {
     /// Names that the operator gave.
     wanted: Arc<Wanted>,
     pace: Pace,
+    /// Rules that count once a view was made with them, and the number of the first such view.
+    next_rules: Option<(u64, Rules)>,
     view: Arc<View>,
     rests: IdleSkips,
     quiet: Quiet,
@@ -157,6 +159,7 @@ impl LinuxPlatform {
             bounds: found.bounds,
             wanted,
             pace,
+            next_rules: None,
             root,
             proc,
             backends,
@@ -304,6 +307,7 @@ impl Platform for LinuxPlatform {
             self.backends.cpu_max.released.follow(&view);
             self.rests.follow(&self.view, &view);
             self.view = Arc::clone(&view);
+            self.take_rules();
             self.note_sources();
         }
         let mut skipped = view.skipped.clone();
@@ -370,6 +374,14 @@ impl Platform for LinuxPlatform {
 
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.view.processes()
+    }
+
+    fn exclude(&mut self, patterns: &[String], weighted: &[String]) {
+        let rules = self.backends.context.rules.with_names(patterns, weighted);
+        self.wanted = Arc::clone(&rules.wanted);
+        self.forget_names();
+        let number = self.pace.follow_rules(rules.clone());
+        self.next_rules = Some((number, rules));
     }
 
     fn release_all(&mut self) -> Vec<Outcome> {

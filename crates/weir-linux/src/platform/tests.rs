@@ -309,6 +309,42 @@ fn killed_in_mid_throttle_the_next_start_restores() {
     );
 }
 
+/// A limit stays while the view says that it may, and the back end refuses none that the view allows.
+#[test]
+fn names_that_are_excluded_later_count_from_the_next_view_on() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    let applied = |platform: &mut LinuxPlatform| {
+        let outcomes = platform.apply(&plan(FIO, limit(0.5)));
+        outcomes[0].result.clone()
+    };
+    assert_eq!(applied(&mut platform), OutcomeKind::Applied);
+    let patterns = ["*/fio.service".to_owned(), "/none".to_owned()];
+    platform.exclude(&patterns, &[]);
+    let names = |platform: &LinuxPlatform| {
+        let facts = platform.description.facts.iter();
+        let is_it = |fact: &&Fact| fact.name == "names.exclude";
+        facts.filter(is_it).map(|fact| fact.value.clone()).next()
+    };
+    assert_eq!(names(&platform), None);
+    assert_eq!(applied(&mut platform), OutcomeKind::Unchanged);
+    let seen = platform.observe().unwrap();
+    let by_user = Excluded::ByUser("*/fio.service".into());
+    assert_eq!(workload(&seen, FIO).excluded, Some(by_user));
+    let said = names(&platform).unwrap().unwrap_err().to_string();
+    assert!(said.contains("/none") && !said.contains("fio"), "{said}");
+    assert!(matches!(applied(&mut platform), OutcomeKind::Refused(_)));
+    platform.apply(&plan(FIO, ActionKind::Release));
+    assert_eq!(fake.read(format!("{FIO_DIR}/cpu.max")).trim(), "max 100000");
+    platform.exclude(&[], &[]);
+    let seen = platform.observe().unwrap();
+    assert_eq!(workload(&seen, FIO).excluded, None);
+    assert_eq!(names(&platform), None);
+    assert_eq!(applied(&mut platform), OutcomeKind::Applied);
+    platform.release_all();
+}
+
 #[test]
 fn leaving_puts_everything_back() {
     let fake = Fake::new();

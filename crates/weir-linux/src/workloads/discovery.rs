@@ -231,6 +231,16 @@ impl Discovery {
         }
     }
 
+    /// The rules that count from now on.
+    pub(crate) fn follow_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+        if let Finder::Cgroups { cached, .. } = &mut self.finder {
+            for (_, cgroup) in cached {
+                cgroup.watched = None;
+            }
+        }
+    }
+
     /// Whether there is a process of which the memory was never read.
     pub(crate) fn has_unread(&self) -> bool {
         self.members.has_unread()

@@ -3,6 +3,7 @@
 
 use super::cgroups::cache::PIDS_EVERY;
 use super::discovery::{Discovery, View};
+use super::exclude::Rules;
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::clock::now;
 use std::io;
@@ -40,10 +41,30 @@ pub(crate) enum Pace {
 /// What the thread and the loop share.
 pub(crate) struct Shared {
     view: Mutex<Arc<View>>,
-    /// Groups to watch, and which time it is that they are others.
-    groups: Mutex<(u64, Option<Vec<GroupOnNode>>)>,
+    orders: Mutex<Orders>,
     stop: AtomicBool,
     hurry: AtomicBool,
+}
+
+/// What counts from the next round on.
+#[derive(Default)]
+struct Orders {
+    /// Which time it is that something of it changes.
+    number: u64,
+    groups: Option<Vec<GroupOnNode>>,
+    rules: Option<Rules>,
+}
+
+impl Orders {
+    /// Carries them out.
+    fn give(self, discovery: &mut Discovery) {
+        if let Some(groups) = self.groups {
+            discovery.watch(groups);
+        }
+        if let Some(rules) = self.rules {
+            discovery.follow_rules(rules);
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -69,7 +90,7 @@ impl Pace {
     pub(crate) fn thread(mut discovery: Discovery) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             view: Mutex::new(Arc::new(discovery.round(now()))),
-            groups: Mutex::new((0, None)),
+            orders: Mutex::default(),
             stop: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
         });
@@ -121,18 +142,30 @@ impl Pace {
     /// The groups of which the nodes count from the next round on. Views made with them have at least this
     /// number.
     pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) -> u64 {
+        self.order(|orders| orders.groups = Some(groups))
+    }
+
+    /// The rules that count from the next round on. Views made with them have at least this number.
+    pub(crate) fn follow_rules(&mut self, rules: Rules) -> u64 {
+        self.order(|orders| orders.rules = Some(rules))
+    }
+
+    fn order(&mut self, add: impl FnOnce(&mut Orders)) -> u64 {
         let number = match self {
             Pace::Inline {
                 discovery, watched, ..
             } => {
-                discovery.watch(groups);
+                let mut orders = Orders::default();
+                add(&mut orders);
+                orders.give(discovery);
                 *watched += 1;
                 *watched
             }
             Pace::Thread { shared, .. } => {
-                let mut waiting = lock(&shared.groups);
-                *waiting = (waiting.0 + 1, Some(groups));
-                waiting.0
+                let mut waiting = lock(&shared.orders);
+                add(&mut waiting);
+                waiting.number += 1;
+                waiting.number
             }
         };
         self.hurry();
@@ -151,7 +184,6 @@ impl Drop for Pace {
 }
 
 fn run(mut discovery: Discovery, shared: &Shared) {
-    let mut watched = 0;
     loop {
         thread::park_timeout(match discovery.is_for_limits() {
             _ if discovery.has_unread() => UNREAD_EVERY,
@@ -164,14 +196,17 @@ fn run(mut discovery: Discovery, shared: &Shared) {
         if shared.hurry.swap(false, Ordering::Relaxed) {
             thread::sleep(HURRY_AFTER);
         }
-        let (number, groups) = {
-            let mut waiting = lock(&shared.groups);
-            (waiting.0, waiting.1.take())
+        let orders = {
+            let mut waiting = lock(&shared.orders);
+            let number = waiting.number;
+            let next = Orders {
+                number,
+                ..Orders::default()
+            };
+            std::mem::replace(&mut *waiting, next)
         };
-        if let Some(groups) = groups {
-            discovery.watch(groups);
-            watched = number;
-        }
+        let watched = orders.number;
+        orders.give(&mut discovery);
         let view = Arc::new(View {
             watched,
             ..discovery.round(now())

@@ -52,6 +52,15 @@ impl Rules {
         }
     }
 
+    /// The same on this machine, with other names.
+    pub(crate) fn with_names(&self, patterns: &[String], weighted: &[String]) -> Self {
+        Rules {
+            globs: patterns.to_vec(),
+            wanted: Arc::new(Wanted::new(patterns, weighted)),
+            ..self.clone()
+        }
+    }
+
     /// The verdict on a process.
     pub(crate) fn on_process(
         &self,

@@ -2,8 +2,11 @@
 //! Exit codes, and the one place where errors are printed.
 
 use crate::output::text;
+use crate::run::service::failure::{Failed, TROUBLE};
+use crate::run::service::log_format::LogFormat;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
+use tracing::Level;
 
 /// How a command ended that could print its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub enum Exit {
 }
 
 /// The process's exit code, after an error was printed with the program's name: 0 done, 1 finding, 2
-/// trouble. A reader that closes the pipe is no trouble:
+/// trouble, or one of `run::service::failure`. A reader that closes the pipe is no trouble:
 /// `weir top --once | head -1` got its line.
 pub fn code(program: &str, result: anyhow::Result<Exit>) -> ExitCode {
     match result {
@@ -29,14 +32,18 @@ pub fn code(program: &str, result: anyhow::Result<Exit>) -> ExitCode {
         Ok(Exit::OfCommand(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            let failed: Option<&Failed> = error.downcast_ref();
+            let format = failed.map_or(LogFormat::Auto, |failed| failed.format);
+            let code = failed.map_or(TROUBLE, |failed| failed.code);
             // The chain may quote names from the outside.
             let links: Vec<String> = error
                 .chain()
                 .map(|link| text::harmless(&link.to_string()))
                 .collect();
             // If stderr is closed too, the message is lost.
-            let _ = writeln!(io::stderr(), "{program}: {}", links.join(": "));
-            ExitCode::from(2)
+            let line = format!("{program}: {}", links.join(": "));
+            let _ = writeln!(io::stderr(), "{}", format.line(Level::ERROR, &line));
+            ExitCode::from(code)
         }
     }
 }

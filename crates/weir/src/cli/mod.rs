@@ -10,6 +10,7 @@ pub mod quantities;
 mod reference_tests;
 pub mod renamed;
 pub mod settings;
+mod settings_places;
 
 use crate::bench::calibrate::cli::CalibrateArgs;
 use crate::bench::cli::BenchArgs;
@@ -21,6 +22,8 @@ use crate::profile::cli::ProfileArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
 use crate::recordings::moment::Moment;
 use crate::run::push::Target;
+use crate::run::reset::ResetArgs;
+use crate::run::service::log_format::LogFormat;
 use crate::sim::cli::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
@@ -271,7 +274,7 @@ pub struct LoopArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub trust_cpu_max: Option<bool>,
 
-    /// Read settings from this TOML file; flags override it
+    /// Read settings from this TOML file; flags override it. SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -302,6 +305,15 @@ pub struct LoopArgs {
     /// What to log on stderr: error, warn, info, debug, trace, or a tracing filter [default: info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+
+    /// How lines on stderr look
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+
+    /// Wait for CXL memory that is not there yet, and for its counters where they are needed. Without it weir
+    /// ends with exit code 69
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    pub wait_for_devices: Option<bool>,
 }
 
 const RUN_HELP: &str = "\
@@ -320,7 +332,12 @@ A file has the same names, and the controller's gains in a table of their own:
   [controller]
   kp = 0.2
 
-Limits end when weir ends. After a kill -9: `weir reset`, or the next start.";
+SIGHUP reads the file again and keeps all limits that stay valid. On a terminal it ends weir.
+
+Limits end when weir ends. After a kill -9: `weir reset`, or the next start.
+
+Exit codes: 0 done; 69 no CXL memory, or no limits possible; 74 a file cannot be written; 75 another weir
+limits; 77 not permitted; 78 settings; 2 anything else.";
 
 /// `weir top`.
 #[derive(Debug, Args)]
@@ -444,28 +461,6 @@ Examples:
   weir explain              all limited workloads, and the last changes
   weir explain fio          workloads with fio in their name, limited or not
   weir explain --recording today.weir --at 30s";
-
-/// `weir reset`.
-#[derive(Debug, Args)]
-#[command(after_help = RESET_HELP)]
-pub struct ResetArgs {
-    /// Restore even though a weir seems to be running (it will set its limits again)
-    #[arg(long)]
-    pub force: bool,
-
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-const RESET_HELP: &str = "\
-Restores the value that cpu.max had before weir changed it, from weir's journal. A value that
-another program changed since stays, and is named.
-
-Exit codes: 0 all is restored, 1 a value that another program changed stays, 2 something failed.
-
-Example:
-  weir reset                after weir was killed and its limits stayed";
 
 #[cfg(test)]
 mod tests {

@@ -8,12 +8,13 @@
 use crate::bench::calibrate::device_profile::common_knee;
 use crate::cli::numbers;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
-use crate::cli::{
-    AttributionName, BackendName, CountersName, LoopArgs, PolicyName, WorkloadsName, renamed,
-};
+use crate::cli::settings_places::{Wrong, former_name, line_at, line_of, place, place_of_bad_key};
+use crate::cli::{AttributionName, BackendName, CountersName, LoopArgs, PolicyName, WorkloadsName};
 use crate::inventory::devices::DeviceNode;
 use crate::output::text;
 use crate::run::push::Target;
+use crate::run::service::log::targets;
+use crate::run::service::log_format::LogFormat;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::Read;
@@ -23,6 +24,9 @@ use std::time::Duration;
 use toml::de::DeTable;
 use weir_core::units::off_beat;
 use weir_core::{BytesPerSec, Config, Description, Nanos};
+
+/// Between two ticks of `weir run`.
+pub const INTERVAL: Duration = Duration::from_millis(50);
 
 /// No sensible settings file is larger.
 const FILE_MAX_BYTES: u64 = 1 << 20;
@@ -43,6 +47,8 @@ pub struct Settings {
     pub config: Config,
     /// As the settings say; nothing means observe.
     pub set_point: Option<SetPoint>,
+    /// File and line of the set-point, where the file says it.
+    pub set_point_place: Option<String>,
     /// What each device can sustain.
     pub capacity: Option<BytesPerSec>,
     /// Nodes that are CXL memory, whatever the machine says.
@@ -83,6 +89,10 @@ pub struct Settings {
     pub push_token_file: Option<PathBuf>,
     /// The log filter.
     pub log: String,
+    /// How its lines look.
+    pub log_format: LogFormat,
+    /// Whether weir waits for devices that are not there yet.
+    pub wait_for_devices: bool,
 }
 
 /// The file as written. Keys equal flag names.
@@ -113,6 +123,8 @@ struct File {
     push_interval: Option<Span>,
     push_token_file: Option<PathBuf>,
     log: Option<String>,
+    log_format: Option<LogFormat>,
+    wait_for_devices: Option<bool>,
     controller: Option<Config>,
 }
 
@@ -135,7 +147,7 @@ impl Settings {
     /// # Errors
     /// The file cannot be read or understood, or a value is out of range.
     pub fn new(args: &LoopArgs) -> Result<Self> {
-        Settings::with_interval(args, Duration::from_millis(50))
+        Settings::with_interval(args, INTERVAL)
     }
 
     /// The same with this time between two ticks if neither flags nor file say one.
@@ -151,6 +163,7 @@ impl Settings {
         let span = |flag: Option<Span>, file: Option<Span>| flag.or(file).map(|span| span.0);
         let settings = Settings {
             set_point: args.set_point.or(file.set_point),
+            set_point_place: set_point_place(args, &text),
             capacity: args.capacity.or(file.capacity).map(|rate| rate.0),
             devices: args.devices.or(file.device),
             workloads: args
@@ -189,17 +202,20 @@ impl Settings {
                 .clone()
                 .or(file.log)
                 .unwrap_or_else(|| "info".to_owned()),
+            log_format: args.log_format.or(file.log_format).unwrap_or_default(),
+            wait_for_devices: (args.wait_for_devices.or(file.wait_for_devices)).unwrap_or(false),
             config,
         };
-        settings.check()?;
-        let of_file = args.config.as_deref().filter(|_| args.set_point.is_none());
-        settings.check_unit(of_file, &text)?;
+        settings
+            .check()
+            .map_err(|unfit| unfit.placed(args, &text))?;
+        settings.check_unit()?;
         Ok(settings)
     }
 
     /// A set-point of a few bytes is a unit that was forgotten: said here, with the place, and not when it is
     /// used.
-    fn check_unit(&self, file: Option<&Path>, text: &str) -> Result<()> {
+    fn check_unit(&self) -> Result<()> {
         let Some(SetPoint::Rate(rate)) = self.set_point else {
             return Ok(());
         };
@@ -210,10 +226,7 @@ impl Settings {
         if config.validate().is_ok() {
             return Ok(());
         }
-        let place = file.map_or_else(
-            || "--set-point".to_owned(),
-            |path| place(path, line_of(text, &["set-point"])) + ": set-point",
-        );
+        let place = self.set_point_place.as_deref().unwrap_or("--set-point");
         bail!(
             "{place}: {} is no possible set-point: is a unit missing? Write for example --set-point 4GiB/s, in a \
              file set-point = \"4GiB/s\"",
@@ -221,31 +234,31 @@ impl Settings {
         )
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<(), Unfit> {
         let (ms, sec) = (Duration::from_millis, Duration::from_secs);
         within("interval", self.interval, ms(5), sec(10))?;
         // Bounds of the kernel's bandwidth control (sched-bwc.rst).
         within("period", self.period, ms(1), sec(1))?;
         within("push-interval", self.push_interval, sec(1), sec(3600))?;
+        targets(&self.log).map_err(|why| Unfit::new("log", why))?;
         if self.push.is_none() && self.push_token_file.is_some() {
-            bail!("--push-token-file is for a server: say which with --push URL");
+            let why = "--push-token-file is for a server: say which with --push URL";
+            return Err(Unfit::new("push-token-file", why));
         }
         let counts_none = matches!(
             self.attribution,
             AttributionName::CpuTime | AttributionName::Resctrl
         );
         if counts_none && self.attribution_event.is_some() {
-            bail!(
-                "--attribution-event names an event to count for each task, and --attribution cpu-time or resctrl counts \
-                 none: leave one of them out"
-            );
+            let why = "--attribution-event names an event to count for each task, and --attribution cpu-time or \
+                       resctrl counts none: leave one of them out";
+            return Err(Unfit::new("attribution-event", why));
         }
         if self.config.limit && self.set_point.is_none() {
-            bail!(
-                "--limit needs a set-point: give the bandwidth to hold, as --set-point 4GiB/s, or \
-                 --set-point 40% with --capacity, or --set-point knee*0.9 after `weir calibrate`; `weir run` \
-                 without --limit shows what the device carries now"
-            );
+            let why = "--limit needs a set-point: give the bandwidth to hold, as --set-point 4GiB/s, or --set-point \
+                       40% with --capacity, or --set-point knee*0.9 after `weir calibrate`; `weir run` without \
+                       --limit shows what the device carries now";
+            return Err(Unfit::new("limit", why));
         }
         Ok(())
     }
@@ -256,17 +269,35 @@ impl Settings {
     /// # Errors
     /// A part of a capacity or a knee that is not known, or that differs from device to device.
     pub fn resolve(&mut self, machine: &Description, state: &Path) -> Result<()> {
-        let found = match self.set_point {
+        let found = self.held_rate(machine, state);
+        let found = found.map_err(|error| match &self.set_point_place {
+            Some(place) => error.context(place.clone()),
+            None => error,
+        })?;
+        self.config.set_point_bytes_per_sec = found;
+        self.config.validate()?;
+        Ok(())
+    }
+
+    fn held_rate(&self, machine: &Description, state: &Path) -> Result<Option<BytesPerSec>> {
+        Ok(match self.set_point {
             Some(SetPoint::OfKnee(ratio)) => {
                 Some(common_knee(state, machine, &self.devices)?.scale(ratio))
             }
             Some(asked) => Some(set_point(asked, self.capacity, machine)?),
             None => None,
-        };
-        self.config.set_point_bytes_per_sec = found;
-        self.config.validate()?;
-        Ok(())
+        })
     }
+}
+
+/// `FILE, line N: set-point`, where the file says it.
+fn set_point_place(args: &LoopArgs, text: &str) -> Option<String> {
+    let path = args
+        .config
+        .as_deref()
+        .filter(|_| args.set_point.is_none())?;
+    let line = line_of(text, &["set-point"])?;
+    Some(format!("{}: set-point", place(path, Some(line))))
 }
 
 /// A set-point in bytes, on this machine.
@@ -309,11 +340,52 @@ fn capacity(given: Option<BytesPerSec>, machine: &Description) -> Result<BytesPe
     }
 }
 
-fn within(name: &str, value: Duration, least: Duration, most: Duration) -> Result<()> {
-    if value < least || value > most {
-        bail!("{name} is {value:?}: allowed are {least:?} to {most:?}");
+/// A setting that makes no sense, or not with the others.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Unfit {
+    key: &'static str,
+    message: String,
+}
+
+impl Unfit {
+    fn new(key: &'static str, message: impl Into<String>) -> Unfit {
+        let message = message.into();
+        Unfit { key, message }
     }
-    Ok(())
+
+    /// With the line of the file where the file says it, and no flag does.
+    fn placed(self, args: &LoopArgs, text: &str) -> anyhow::Error {
+        let is_flag = match self.key {
+            "interval" => args.interval.is_some(),
+            "period" => args.period.is_some(),
+            "push-interval" => args.push_interval.is_some(),
+            "push-token-file" => args.push_token_file.is_some(),
+            "attribution-event" => args.attribution_event.is_some(),
+            "log" => args.log.is_some(),
+            _ => args.limit.is_some(),
+        };
+        let line = line_of(text, &[self.key]).filter(|_| !is_flag);
+        match args.config.as_deref().zip(line) {
+            Some((path, line)) => anyhow::anyhow!("{}: {self}", place(path, Some(line))),
+            None => self.into(),
+        }
+    }
+}
+
+fn within(
+    key: &'static str,
+    value: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), Unfit> {
+    match (least..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(Unfit::new(
+            key,
+            format!("{key} is {value:?}: allowed are {least:?} to {most:?}"),
+        )),
+    }
 }
 
 fn read_file(path: &Path) -> Result<(File, String)> {
@@ -341,36 +413,6 @@ fn read_file(path: &Path) -> Result<(File, String)> {
     }
 }
 
-/// What is wrong, and at which byte.
-#[derive(Debug)]
-struct Wrong {
-    at: usize,
-    message: String,
-}
-
-impl From<toml::de::Error> for Wrong {
-    fn from(error: toml::de::Error) -> Self {
-        Wrong {
-            at: error.span().map_or(0, |span| span.start),
-            message: nearest(error.message()),
-        }
-    }
-}
-
-/// Of a key that is not known, the one that was probably meant instead of all that there are.
-fn nearest(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match &quoted[..] {
-        [wrong, names @ ..] if message.starts_with("unknown field") => {
-            match text::perhaps(wrong, names) {
-                like if like.is_empty() => message.to_owned(),
-                like => format!("unknown key {wrong}{like}"),
-            }
-        }
-        _ => message.to_owned(),
-    }
-}
-
 fn parse(text: &str) -> Result<File, Wrong> {
     let table = DeTable::parse(text)?;
     if let Some(wrong) = former_name(table.get_ref()) {
@@ -390,30 +432,6 @@ fn parse(text: &str) -> Result<File, Wrong> {
         }
     }
     Ok(toml::from_str(text)?)
-}
-
-/// A key or a value that is called otherwise now, or that this build does not have.
-fn former_name(table: &DeTable) -> Option<Wrong> {
-    table.iter().find_map(|(key, value)| {
-        let name = key.get_ref().as_ref();
-        if let Some(new) = renamed::key(name) {
-            let message = format!("unknown key {name}: it is called {new} now");
-            let at = key.span().start;
-            return Some(Wrong { at, message });
-        }
-        let old = value.get_ref().as_str()?;
-        let at = value.span().start;
-        let message = renamed::value_in_file(name, old)?;
-        Some(Wrong { at, message })
-    })
-}
-
-/// The line's number from 1, and what it says, harmless.
-fn line_at(text: &str, at: usize) -> (usize, String) {
-    let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
-    let number = before.iter().filter(|byte| **byte == b'\n').count();
-    let line = text.lines().nth(number).unwrap_or("").trim();
-    (number + 1, text::harmless(line))
 }
 
 /// The controller's part of the settings, checked but for the set-point, which is checked when it is known in
@@ -438,54 +456,6 @@ fn controller(args: &LoopArgs, file: &File, text: &str) -> Result<Config> {
         bail!(place_of_bad_key(file, text, &error.to_string()));
     }
     Ok(config)
-}
-
-/// The core names a key of its config and what is allowed; we add where the file says it.
-fn place_of_bad_key(path: Option<&Path>, text: &str, error: &str) -> String {
-    let Some(path) = path else {
-        return error.to_owned();
-    };
-    let table = DeTable::parse(text).ok();
-    let keys = |within: &[&str]| -> Vec<String> {
-        let mut table = table.as_ref().map(|table| table.get_ref());
-        for key in within {
-            table = table.and_then(|t| t.get(*key)?.get_ref().as_table());
-        }
-        let keys = table.into_iter().flat_map(|table| table.keys());
-        keys.map(|key| key.get_ref().to_string()).collect()
-    };
-    let weights = keys(&["controller", "weights"]);
-    let weight = weights
-        .iter()
-        .find(|id| error.starts_with(&format!("weights.{id:?} ")));
-    let controller = keys(&["controller"]);
-    let key = controller
-        .iter()
-        .find(|key| error.starts_with(&format!("{key} ")));
-    let line = match (weight, key) {
-        (Some(id), _) => line_of(text, &["controller", "weights", id]),
-        (None, Some(key)) => line_of(text, &["controller", key]),
-        (None, None) => None,
-    };
-    format!("{}: {error}", place(path, line))
-}
-
-/// A file, and a line of it.
-fn place(path: &Path, line: Option<usize>) -> String {
-    let shown = text::harmless(&path.to_string_lossy());
-    line.map_or(shown.clone(), |line| format!("{shown}, line {line}"))
-}
-
-/// The line where this key is.
-fn line_of(text: &str, path: &[&str]) -> Option<usize> {
-    let table = DeTable::parse(text).ok()?;
-    let (last, within) = path.split_last()?;
-    let mut table = table.get_ref();
-    for key in within {
-        table = table.get(*key)?.get_ref().as_table()?;
-    }
-    let (key, _) = table.get_key_value(*last)?;
-    Some(line_at(text, key.span().start).0)
 }
 
 /// The default period of limits.

@@ -2,6 +2,7 @@
 //! `--device node:N`: nodes that the operator declares to be CXL memory.
 
 use crate::output::text;
+use crate::run::service::opening::Unavailable;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde::Deserialize;
@@ -78,10 +79,11 @@ pub fn checked(devices: &[DeviceNode], roots: &Roots) -> Result<Vec<u32>> {
     for DeviceNode(node) in devices {
         if !here.contains(node) {
             let names: Vec<String> = here.iter().map(|n| format!("node:{n}")).collect();
-            bail!(
+            return Err(Unavailable::Node(format!(
                 "--device node:{node}: there is no such node with memory; this machine has {}",
                 names.join(", ")
-            );
+            ))
+            .into());
         }
         if nodes.contains(node) {
             bail!("--device node:{node} is given twice");

@@ -4,8 +4,8 @@
 use super::cli::RecordArgs;
 use super::info;
 use crate::cli::exit::Exit;
-use crate::cli::settings::Settings;
 use crate::run;
+use crate::run::service::reload::SettingsSource;
 use anyhow::Result;
 use std::time::Duration;
 use weir_linux::Roots;
@@ -21,7 +21,10 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     if args.info {
         return info::info(&args.file, args.how.json);
     }
-    let mut settings = Settings::with_interval(&args.how, INTERVAL)?;
-    settings.record = Some(args.file.clone());
-    run::go(settings, run::Purpose::Record, roots)
+    let source = SettingsSource {
+        args: &args.how,
+        interval: INTERVAL,
+        record: Some(args.file.clone()),
+    };
+    run::go(&source, run::Purpose::Record, roots)
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tracing::{info, warn};
-use weir_core::Description;
+use weir_core::{Config, Description};
 use weir_store::{Recorder, Start, StoreError, Tick};
 
 use crate::output::text;
@@ -25,7 +25,7 @@ struct Entry {
     tick: Arc<Tick>,
     /// Ticks that were lost on the way before this one.
     lost_before: u64,
-    /// A session that begins with it: the machine has changed.
+    /// A session that begins with it: the machine or the settings have changed.
     begins: Option<Box<Start>>,
 }
 
@@ -73,8 +73,13 @@ impl RecorderThread {
         if self.start.description.is_same_machine(machine) {
             return;
         }
-        self.start.started_unix_ms = wall_unix_ms();
         self.start.description = machine.clone();
+        self.begin_session();
+    }
+
+    /// The next tick is the first of a session of its own.
+    fn begin_session(&mut self) {
+        self.start.started_unix_ms = wall_unix_ms();
         self.begins = Some(Box::new(self.start.clone()));
     }
 
@@ -114,6 +119,14 @@ impl Sink for RecorderThread {
         self.follow(context.machine);
         self.add(tick);
         None
+    }
+
+    fn follow_settings(&mut self, config: &Config, policy: &str) {
+        if self.start.config != *config {
+            self.start.config = config.clone();
+            policy.clone_into(&mut self.start.policy);
+            self.begin_session();
+        }
     }
 
     fn trouble(&mut self) -> Option<SinkTrouble> {

@@ -148,6 +148,7 @@ impl<'a> Running<'a> {
         if let Some(before) = before {
             view = before.view;
             view.update_machine(&start.description);
+            view.update_settings(start.config.limit, &start.policy);
             if let (Some(other), Some(before)) = (&mut other, before.other) {
                 other.state = before.state;
             }

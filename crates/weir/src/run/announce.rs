@@ -5,13 +5,16 @@ use crate::cli::WorkloadsName;
 use crate::cli::settings::Settings;
 use crate::output::text;
 use crate::run::open_platform;
+use crate::run::service::capabilities;
 use std::io::{self, Write};
+use tracing::Level;
 use weir_core::Description;
 use weir_core::seam::topology::Fact;
 use weir_linux::Roots;
 
 /// Says on stderr what will happen, before it happens.
 pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
+    let format = settings.log_format;
     let mut lines = Vec::new();
     let config = &settings.config;
     let policy = open_platform::policy_name(config.policy);
@@ -52,9 +55,14 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
             "limits end when weir ends; earlier values are noted in {dir}"
         ));
     }
-    lines.extend(warnings(machine, settings.workloads));
+    let mut warned = warnings(machine, settings.workloads);
+    warned.extend(capabilities::lacking(settings));
     let mut stderr = io::stderr().lock();
-    for line in lines {
+    let lines = lines.iter().map(|line| format.line(Level::INFO, line));
+    let warned = warned
+        .iter()
+        .map(|line| format.line(Level::WARN, &format!("warning: {line}")));
+    for line in lines.chain(warned) {
         // A closed stderr is no reason to leave a machine unguarded.
         let _ = writeln!(stderr, "{line}");
     }
@@ -76,7 +84,7 @@ fn warnings(machine: &Description, by: WorkloadsName) -> Vec<String> {
         };
         let next_move = fact.next_move.as_deref().map(text::harmless);
         let next_move = next_move.map_or_else(String::new, |text| format!(" ({text})"));
-        Some(format!("warning: {what}{why}{next_move}"))
+        Some(format!("{what}{why}{next_move}"))
     };
     shown.filter_map(warning).collect()
 }

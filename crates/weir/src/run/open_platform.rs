@@ -5,7 +5,8 @@
 use crate::cli::settings::Settings;
 use crate::cli::{AttributionName, BackendName, CountersName, WorkloadsName};
 use crate::inventory::devices::checked;
-use anyhow::{Context, Result, anyhow};
+use crate::run::service::opening::Unavailable;
+use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 use weir_core::Platform;
@@ -127,9 +128,7 @@ pub fn open_read_only(
 /// Of a machine without CXL memory: the same can be seen on a simulated one.
 pub fn or_simulated(error: LinuxError) -> anyhow::Error {
     match error {
-        error @ LinuxError::NoCxl { .. } => anyhow!(
-            "{error}; to try weir without such memory: `weir sim thesis-limit --top`, on a simulated host"
-        ),
+        error @ LinuxError::NoCxl { .. } => Unavailable::Memory(error).into(),
         other => other.into(),
     }
 }

@@ -2,13 +2,35 @@
 //! `weir reset`: restores what a killed weir changed. weir-linux does the work and finds out whether a weir
 //! is alive (its lock ends with the process, however that ends). This module makes the report.
 
-use crate::cli::ResetArgs;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text;
 use anyhow::{Context, Result};
+use clap::Args;
 use std::fmt::Write;
 use weir_core::WorkloadId;
 use weir_linux::{NotRestored, ResetReport, Roots};
+
+/// `weir reset`.
+#[derive(Debug, Args)]
+#[command(after_help = RESET_HELP)]
+pub struct ResetArgs {
+    /// Restore even though a weir seems to be running (it will set its limits again)
+    #[arg(long)]
+    pub force: bool,
+
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const RESET_HELP: &str = "\
+Restores the value that cpu.max had before weir changed it, from weir's journal. A value that
+another program changed since stays, and is named.
+
+Exit codes: 0 all is restored, 1 a value that another program changed stays, 2 something failed.
+
+Example:
+  weir reset                after weir was killed and its limits stayed";
 
 /// Restores limits from the journal.
 ///

@@ -14,7 +14,7 @@ use super::self_cost::thread_cpu;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_core::seam::snapshot::{Delivery, Snapshot};
-use weir_core::{Description, Nanos};
+use weir_core::{Config, Description, Nanos};
 use weir_store::Tick;
 
 /// What a tick brings besides itself.
@@ -81,6 +81,9 @@ pub trait Sink {
     fn trouble(&mut self) -> Option<SinkTrouble> {
         None
     }
+
+    /// The controller has these settings from the next tick on.
+    fn follow_settings(&mut self, _config: &Config, _policy: &str) {}
 
     /// Limits were restored: what the sink shows is not true any more.
     fn released(&mut self) {}
@@ -214,6 +217,13 @@ impl Sinks {
     /// Trouble of one of them, while there is any.
     pub fn trouble(&mut self) -> Option<SinkTrouble> {
         self.0.iter_mut().find_map(|slot| slot.sink.trouble())
+    }
+
+    /// The controller has these settings from the next tick on.
+    pub fn follow_settings(&mut self, config: &Config, policy: &str) {
+        for slot in &mut self.0 {
+            slot.sink.follow_settings(config, policy);
+        }
     }
 
     /// Limits were restored.

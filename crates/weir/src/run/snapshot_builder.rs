@@ -65,6 +65,12 @@ impl View {
         }
     }
 
+    /// Settings may be read again while it runs.
+    pub fn update_settings(&mut self, is_limiting: bool, policy: &str) {
+        self.snapshot.limiting = is_limiting;
+        policy.clone_into(&mut self.snapshot.policy);
+    }
+
     fn update_screen(&mut self, now: Screen) {
         self.snapshot.scheduler = now.scheduler;
         if !Arc::ptr_eq(&self.processes, &now.processes) {

@@ -108,6 +108,18 @@ impl Loop {
         &mut self.sinks
     }
 
+    /// Other settings of the controller from the next tick on; where names in the exclude list, or with
+    /// weights, are others, all patterns of that list. Limits stay, and so does what is known of workloads.
+    pub fn follow_settings(&mut self, config: Config, policy: &str, exclude: Option<&[String]>) {
+        if let Some(patterns) = exclude {
+            let weighted: Vec<String> = config.weights.keys().cloned().collect();
+            self.platform.0.exclude(patterns, &weighted);
+        }
+        self.view.update_settings(config.limit, policy);
+        self.sinks.follow_settings(&config, policy);
+        self.config = config;
+    }
+
     /// One iteration. Blocks in the platform until the next tick is due.
     ///
     /// # Errors

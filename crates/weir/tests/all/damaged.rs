@@ -176,7 +176,7 @@ fn a_full_disk_ends_a_recording_and_not_a_run() {
     let world = World::new();
     let file = desk.text("a.weir");
     let ended = with_little_disk(&world, &format!("record {file} --interval 5ms")).end();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(74), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("the recording cannot be written"),
         "{}",

@@ -233,7 +233,7 @@ fn counters_that_do_not_name_their_nodes_need_an_option() {
         stderr(&run)
     );
     let limit = machine.weir(&["run", "--limit", "--set-point", "1GiB/s"]);
-    assert_eq!(limit.status.code(), Some(2));
+    assert_eq!(limit.status.code(), Some(69));
     assert!(
         stderr(&limit).contains("--device node:"),
         "{}",
@@ -303,7 +303,6 @@ fn a_device_that_cannot_be_is_refused() {
             "given twice",
         ),
         (&["run", "--device", "cxl0"], "such as node:2"),
-        (&["run", "--config", &config], "line 2"),
         (&["groups", "list", "--device", "node:-1"], "such as node:2"),
         (&["calibrate", "--device", "node:x"], "such as node:2"),
         (&["calibrate", "--device", "node:9"], "no such node"),
@@ -317,6 +316,9 @@ fn a_device_that_cannot_be_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(part), "{arguments:?}: {said}");
     }
+    let output = machine.weir(&["run", "--config", &config]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(stderr(&output).contains("line 2"), "{}", stderr(&output));
 }
 
 #[test]
@@ -350,7 +352,7 @@ fn memory_that_is_a_file_in_dev_has_a_next_move_that_works() {
     let wanted = "daxctl reconfigure-device --mode=system-ram dax0.0";
     assert!(stdout(&doctor).contains(wanted), "{}", stdout(&doctor));
     let run = machine.weir(&["run"]);
-    assert_eq!(run.status.code(), Some(2));
+    assert_eq!(run.status.code(), Some(69));
     assert!(stderr(&run).contains(wanted) && stderr(&run).contains("weir doctor"));
     assert!(
         !stderr(&run).contains("online-memory"),

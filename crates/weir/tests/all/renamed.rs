@@ -8,9 +8,13 @@ use std::fs;
 
 /// What it said: one error, exit code 2, nothing on stdout.
 fn refusal(args: &[&str]) -> String {
+    refusal_with(2, args)
+}
+
+fn refusal_with(code: i32, args: &[&str]) -> String {
     let output = weir(args);
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
     assert!(output.stdout.is_empty(), "{args:?}");
     assert!(!said.contains("panicked"), "{said}");
     said
@@ -125,8 +129,8 @@ fn each_former_key_names_the_one_of_today() {
         ("backend = 'scx'", "it is called \"sched-ext\" now"),
     ] {
         fs::write(&file, format!("limit = false\n{text}\n")).unwrap();
-        for command in ["run", "doctor"] {
-            let said = refusal(&[command, "--config", &file]);
+        for (command, code) in [("run", 78), ("doctor", 2)] {
+            let said = refusal_with(code, &[command, "--config", &file]);
             assert!(said.contains(wanted), "{text}: {said}");
             assert!(said.contains("line 2"), "{text}: {said}");
         }

@@ -175,14 +175,12 @@ fn limiting_holds_the_set_point_and_sigterm_restores_exactly() {
 }
 
 #[test]
-fn sigint_and_sighup_restore_too() {
-    for signal in [Signal::INT, Signal::HUP] {
-        let world = World::new();
-        let daemon = world.start_limiting();
-        daemon.signal(signal);
-        assert_eq!(daemon.end().code, Some(0));
-        assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
-    }
+fn sigint_restores_too() {
+    let world = World::new();
+    let daemon = world.start_limiting();
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.end().code, Some(0));
+    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
 }
 
 #[test]
@@ -254,7 +252,7 @@ fn reset_refuses_while_a_weir_is_running() {
         "--duration",
         "1s",
     ]);
-    assert_eq!(second.status.code(), Some(2), "a second weir was let in");
+    assert_eq!(second.status.code(), Some(75), "a second weir was let in");
     assert!(
         stderr(&second).contains(&daemon.pid().to_string()),
         "{}",
@@ -335,7 +333,7 @@ fn a_full_disk_behind_stdout_is_trouble_and_restores() {
         .unwrap();
     let mut command = world.command(&["run", "--limit", "--set-point", "300MiB/s", "--json"]);
     let output = command.stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(74));
     assert!(
         stderr(&output).contains("cannot write the JSON lines"),
         "{}",

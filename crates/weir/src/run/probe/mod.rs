@@ -142,6 +142,10 @@ impl Platform for Probed {
         self.inner.processes()
     }
 
+    fn exclude(&mut self, patterns: &[String], weighted: &[String]) {
+        self.inner.exclude(patterns, weighted);
+    }
+
     fn release_all(&mut self) -> Vec<Outcome> {
         self.inner.release_all()
     }

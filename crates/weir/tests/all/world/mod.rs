@@ -8,6 +8,7 @@
 pub mod desk;
 #[path = "../../../../weir-eval/src/bench/fake_host.rs"]
 mod fake_host;
+pub mod manager;
 pub mod server;
 
 use fake_host::FakeHost;

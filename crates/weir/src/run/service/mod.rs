@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir run` as a service, under systemd or by hand.
+//!
+//! ```text
+//! log_format    how a line on stderr looks: for people, programs, or the journal
+//! log           the log's lines leave in that format; its filter can change
+//! signals       which signal ends weir, and which has the settings read again
+//! manager       what the service manager is told: ready, reloading, stopping, that the loop turns
+//! opening       the platform, waited for where the operator chose that
+//! reload        settings read again, and which of them count at once
+//! capabilities  what weir cannot do without a capability that it lacks
+//! failure       exit codes of `weir run` and `weir record`
+//! ```
+
+pub mod capabilities;
+pub mod failure;
+pub mod log;
+pub mod log_format;
+pub mod manager;
+pub mod opening;
+pub mod reload;
+pub mod signals;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opens the platform for a run. Where the operator chose that, it waits for devices that are not there yet.
+
+use super::failure::Failed;
+use super::log::Log;
+use super::manager::ServiceManager;
+use super::reload::SettingsSource;
+use super::signals::Signals;
+use crate::cli::settings::Settings;
+use crate::inventory::devices;
+use crate::output::text;
+use crate::run::open_platform;
+use crate::run::probe::Probed;
+use anyhow::Result;
+use std::thread;
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+use weir_core::{Description, Platform};
+use weir_linux::{LinuxError, Roots};
+
+/// Between two looks for devices, and between two looks for signals meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What this machine does not have, or not yet.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// There is no CXL memory.
+    #[error(
+        "{0}; to try weir without such memory: `weir sim thesis-limit --top`, on a simulated host"
+    )]
+    Memory(LinuxError),
+    /// A node that was named is not there.
+    #[error("{0}")]
+    Node(String),
+    /// The device has no counters, which limits need.
+    #[error("{0}")]
+    Counters(String),
+    /// Limits are not possible.
+    #[error("{0}")]
+    Limits(String),
+}
+
+impl Unavailable {
+    /// Whether it comes with a device or its driver.
+    fn may_come(&self) -> bool {
+        !matches!(self, Unavailable::Limits(_))
+    }
+}
+
+/// Ready to run.
+pub struct Opened {
+    /// The world.
+    pub platform: Box<dyn Platform>,
+    /// With the set-point as it is on this machine.
+    pub settings: Settings,
+}
+
+/// What opening has around it.
+pub struct Opening<'a> {
+    /// Where settings are read again meanwhile.
+    pub source: &'a SettingsSource<'a>,
+    /// Where things are.
+    pub roots: &'a Roots,
+    /// What ends it.
+    pub signals: &'a Signals,
+    /// Hears that it waits.
+    pub manager: &'a mut ServiceManager,
+    /// The log.
+    pub log: &'a Log,
+    /// The end of `--duration`.
+    pub until: Option<Instant>,
+}
+
+impl Opening<'_> {
+    /// Opens. Nothing if weir was ended while it waited.
+    ///
+    /// # Errors
+    /// What is missing will not come, or the operator did not choose to wait for it.
+    pub fn open(mut self, mut settings: Settings) -> Result<Option<Opened>> {
+        let mut said = String::new();
+        loop {
+            let error = match try_open(&settings, self.roots) {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(error) => error,
+            };
+            if !settings.wait_for_devices || !may_come(&error) {
+                return Err(error);
+            }
+            let why = text::harmless(&format!("{error:#}"));
+            if said != why {
+                info!("waits for devices: {why}");
+                said = why;
+            }
+            self.manager.ready("waits for devices");
+            if !self.pause(&mut settings) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// False if weir is to end.
+    fn pause(&mut self, settings: &mut Settings) -> bool {
+        let next = Instant::now() + LOOK_EVERY;
+        while Instant::now() < next {
+            if let Some(signal) = self.signals.stop() {
+                info!("{signal}: weir ends, and had set no limits");
+                return false;
+            }
+            if self.until.is_some_and(|end| Instant::now() >= end) {
+                info!("the end of --duration");
+                return false;
+            }
+            if self.signals.take_hang_up() {
+                self.reload(settings);
+            }
+            self.manager.turned(|| "waits for devices".into());
+            thread::sleep(PAUSE);
+        }
+        true
+    }
+
+    /// Nothing is opened yet, so all settings count, but for the format of the log.
+    fn reload(&mut self, settings: &mut Settings) {
+        self.manager.reloading();
+        match self.source.read_again() {
+            Ok(read) => {
+                self.log.follow(&read.log);
+                *settings = read;
+                info!("SIGHUP: {} was read again", self.source.name());
+            }
+            Err(error) => {
+                let why = text::harmless(&format!("{error:#}"));
+                warn!("SIGHUP: refused, the settings stay as they are: {why}");
+            }
+        }
+        self.manager.reloaded("waits for devices");
+    }
+}
+
+fn may_come(error: &anyhow::Error) -> bool {
+    let mut links = error.chain().filter_map(|link| link.downcast_ref());
+    links.any(Unavailable::may_come)
+}
+
+fn try_open(settings: &Settings, roots: &Roots) -> Result<Opened> {
+    let mut settings = settings.clone();
+    let mut platform = open_platform::open_to_run(roots, &settings)?;
+    if settings.probe {
+        platform = Box::new(Probed::start(platform, roots)?);
+    }
+    let resolved = settings.resolve(platform.describe(), &roots.state);
+    resolved.map_err(|error| Failed::of_settings(error, settings.log_format))?;
+    check_limits_are_possible(&settings, platform.describe())?;
+    Ok(Opened { platform, settings })
+}
+
+/// Fails at once with `--limit` where no limit is possible: an operator would take a weir that runs and does
+/// nothing for a working one.
+///
+/// # Errors
+/// What is in the way, and what to do.
+pub fn check_limits_are_possible(
+    settings: &Settings,
+    machine: &Description,
+) -> Result<(), Unavailable> {
+    if !settings.config.limit {
+        return Ok(());
+    }
+    // Traffic of a workload that is not seen would be attributed to others, and it would not be limited.
+    let unseen = machine.facts.iter().find_map(|fact| {
+        let is_sight = [weir_linux::NAMESPACE, weir_linux::PIDS].contains(&fact.name.as_str());
+        let why = fact.value.as_ref().err().filter(|_| is_sight)?;
+        Some(format!(": {}", why.reason()))
+    });
+    if machine.actuator.is_none() || unseen.is_some() {
+        return Err(Unavailable::Limits(format!(
+            "--limit is not possible on this machine{}; `weir doctor` says what is missing and what would work",
+            unseen.unwrap_or_default()
+        )));
+    }
+    for (name, what) in [
+        ("cxl.counters", "without access counters"),
+        (devices::NODES, "where counters belong to no node"),
+    ] {
+        let counters = machine.facts.iter().find(|fact| fact.name == name);
+        if let Some((fact, Err(why))) = counters.map(|fact| (fact, &fact.value)) {
+            let next_move = fact.next_move.as_deref().unwrap_or("see `weir doctor`");
+            return Err(Unavailable::Counters(format!(
+                "--limit is not possible {what} ({why}): {next_move}"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the loop notices from one tick to the next, and says once.
+
+use super::changes::{ChangeKind, MachineChange};
+use crate::cli::quantities::SetPoint;
+use crate::cli::settings::Settings;
+use crate::output::text;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tracing::{debug, info, warn};
+use weir_core::seam::topology::Device;
+use weir_core::{Description, DeviceId};
+
+/// More events than this in one tick are logged as one line.
+const EVENTS_LOGGED_MAX: usize = 10;
+
+/// What weir changed at a tick.
+pub(super) fn log_events(events: &[MachineChange]) {
+    let weighty = |event: &&MachineChange| event.what != ChangeKind::Adjusted;
+    if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for event in events {
+            *counts.entry(event.what.word()).or_default() += 1;
+        }
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(what, n)| format!("{n} {what}"))
+            .collect();
+        info!("workloads: {}", counts.join(", "));
+        return;
+    }
+    for event in events {
+        let sentence = event.sentence();
+        match event.what {
+            ChangeKind::Refused | ChangeKind::Failed => warn!("{sentence}"),
+            ChangeKind::Adjusted => debug!("{sentence}"),
+            ChangeKind::Limited | ChangeKind::Released | ChangeKind::Vanished => {
+                info!("{sentence}")
+            }
+        }
+    }
+}
+
+/// Notices when a device's figures are lost and when they come back.
+#[derive(Default)]
+pub(super) struct Watch {
+    lost: BTreeMap<DeviceId, String>,
+}
+
+impl Watch {
+    pub(super) fn check(&mut self, lost: BTreeMap<DeviceId, String>, machine: &Description) {
+        for (device, why) in &lost {
+            if self.lost.get(device) != Some(why) {
+                warn!(
+                    "{device}: its counters cannot be read: {}",
+                    text::harmless(why)
+                );
+            }
+        }
+        let is_there = |device: &&DeviceId| machine.devices.iter().any(|d| d.id == **device);
+        let found = self.lost.keys().filter(|device| !lost.contains_key(device));
+        for device in found.filter(is_there) {
+            info!("{device}: its counters are read again");
+        }
+        self.lost = lost;
+    }
+}
+
+/// Notices devices that come while the set-point is a part of a knee: that knee is of the earlier devices.
+pub(super) struct KneeWatch {
+    devices: Vec<Device>,
+}
+
+impl KneeWatch {
+    pub(super) fn new(machine: &Description) -> KneeWatch {
+        KneeWatch {
+            devices: machine.devices.clone(),
+        }
+    }
+
+    /// `state` is where profiles of devices are.
+    pub(super) fn check(&mut self, machine: &Description, settings: &Settings, state: &Path) {
+        if self.devices == machine.devices {
+            return;
+        }
+        self.devices.clone_from(&machine.devices);
+        if !matches!(settings.set_point, Some(SetPoint::OfKnee(_))) || machine.devices.is_empty() {
+            return;
+        }
+        let anew = settings.clone().resolve(machine, state);
+        if let (Err(error), Some(rate)) = (anew, settings.config.set_point_bytes_per_sec) {
+            let error = format!("{error:#}");
+            warn!(
+                "devices have changed, and each is held at {rate} as before: {}; then restart weir",
+                text::harmless(&error)
+            );
+        }
+    }
+}
+
+/// Says which names of new settings fit no workload, once that is known.
+#[derive(Default)]
+pub(super) struct NameWatch {
+    is_waiting: bool,
+}
+
+impl NameWatch {
+    /// Settings were read again.
+    pub(super) fn begin(&mut self) {
+        self.is_waiting = true;
+    }
+
+    pub(super) fn check(&mut self, machine: &Description) {
+        if !self.is_waiting {
+            return;
+        }
+        let is_name = |name: &str| name.starts_with(weir_linux::NAMES);
+        for fact in machine.facts.iter().filter(|fact| is_name(&fact.name)) {
+            self.is_waiting = false;
+            let list = fact.name.trim_start_matches(weir_linux::NAMES);
+            if let Err(why) = &fact.value {
+                let next_move = fact.next_move.as_deref().unwrap_or_default();
+                warn!(
+                    "{list}: {} ({})",
+                    text::harmless(why.reason()),
+                    text::harmless(next_move)
+                );
+            }
+        }
+    }
+}
