@@ -198,7 +198,7 @@ fn what_is_kept_is_found_again(vm: &Vm) -> Result<()> {
 }
 
 fn without_a_profile_it_is_named(vm: &Vm) -> Result<()> {
-    let said = ends_with(vm, 2, "weir run --limit --set-point knee --duration 1s")?;
+    let said = ends_with(vm, 78, "weir run --limit --set-point knee --duration 1s")?;
     ensure!(said.contains("weir calibrate --device cxl0"), "{said}");
     Ok(())
 }

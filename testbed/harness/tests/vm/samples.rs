@@ -262,10 +262,10 @@ fn what_cannot_be_sampled_is_said(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 0, "weir doctor")?;
     let is_said = |line: &str| line.contains("– sampling") && line.contains("no table of events");
     ensure!(text.lines().any(is_said), "{text}");
-    let text = ends_with(vm, 2, "weir run --attribution sampling --duration 1s")?;
+    let text = ends_with(vm, 69, "weir run --attribution sampling --duration 1s")?;
     ensure!(text.contains("accesses cannot be sampled"), "{text}");
     let clock = "weir run --attribution sampling --attribution-event sw:cpu-clock --duration 1s";
-    let text = ends_with(vm, 2, clock)?;
+    let text = ends_with(vm, 69, clock)?;
     ensure!(text.contains("sw:minor-faults"), "{text}");
     let done = attempt(vm, "weir run --duration 1s 2>&1; bpftool prog show")?;
     ensure!(

@@ -221,7 +221,7 @@ fn thrown_out_it_says_so(vm: &Vm) -> Result<()> {
 fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
     vm.run("bpftool struct_ops register /tests/partial.bpf.o /sys/fs/bpf/scx")?;
     until(vm, &state("enabled"))?;
-    let text = ends_with(vm, 2, &format!("weir run {} --duration 1s", limit()))?;
+    let text = ends_with(vm, 69, &format!("weir run {} --duration 1s", limit()))?;
     ensure!(
         text.contains("partial_test") && text.contains("--backend cpu-max"),
         "{text}"

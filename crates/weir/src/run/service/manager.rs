@@ -19,6 +19,8 @@ use tracing::warn;
 const WAITING_MAX: usize = 16;
 /// The status is sent at most so often.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
+/// Longer ones are cut: a datagram that is too long for the socket would not arrive at all.
+const STATUS_CHARS_MAX: usize = 200;
 /// The part of the watchdog's time in which the loop reports that it turns. A tick may come late by as much.
 const BEAT_PART: u32 = 4;
 
@@ -31,6 +33,7 @@ pub struct ServiceManager {
     status: String,
     status_at: Option<Instant>,
     is_ready: bool,
+    has_failed: bool,
 }
 
 impl ServiceManager {
@@ -57,6 +60,7 @@ impl ServiceManager {
             status: String::new(),
             status_at: None,
             is_ready: false,
+            has_failed: false,
         }
     }
 
@@ -74,8 +78,8 @@ impl ServiceManager {
     /// The service has started: weir observes, or waits for devices. Only the first call counts.
     pub fn ready(&mut self, status: &str) {
         if !std::mem::replace(&mut self.is_ready, true) {
-            status.clone_into(&mut self.status);
-            self.send(format!("READY=1\nSTATUS={status}"));
+            self.status = cut(status);
+            self.send(format!("READY=1\nSTATUS={}", self.status));
         }
     }
 
@@ -88,9 +92,9 @@ impl ServiceManager {
 
     /// They were, or were refused.
     pub fn reloaded(&mut self, status: &str) {
-        status.clone_into(&mut self.status);
+        self.status = cut(status);
         self.status_at = Some(Instant::now());
-        self.send(format!("READY=1\nSTATUS={status}"));
+        self.send(format!("READY=1\nSTATUS={}", self.status));
     }
 
     /// weir ends.
@@ -122,7 +126,7 @@ impl ServiceManager {
         }
         if is_due(self.status_at, STATUS_EVERY) {
             self.status_at = Some(now);
-            let status = status();
+            let status = cut(&status());
             if status != self.status {
                 self.send(format!("STATUS={status}"));
                 self.status = status;
@@ -140,7 +144,8 @@ impl ServiceManager {
         }
     }
 
-    /// False if there is no room just now. A manager that has gone is told nothing more.
+    /// False if there is no room just now. Another error is said once, and the next message is tried: without
+    /// them the watchdog would end weir.
     fn try_send(&mut self, message: &str) -> bool {
         let Some((socket, address)) = &self.to else {
             return true;
@@ -149,12 +154,19 @@ impl ServiceManager {
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => {
-                warn!("the service manager takes no messages: {error}");
-                self.to = None;
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    warn!("the service manager did not take a message: {error}");
+                }
                 true
             }
         }
     }
+}
+
+/// In one line of a length that a datagram has.
+fn cut(status: &str) -> String {
+    let one_line = status.chars().map(|c| if c.is_control() { ' ' } else { c });
+    one_line.take(STATUS_CHARS_MAX).collect()
 }
 
 fn open(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
@@ -254,6 +266,23 @@ mod tests {
         got.extend(received(&theirs));
         let all: Vec<String> = (0..=sent).map(|number| number.to_string()).collect();
         assert_eq!(got, all);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_does_not_end_the_watchdog() {
+        let name = format!("@weir-test-long-{}", std::process::id());
+        let (theirs, mut ours) = pair(&name, Some(Duration::from_nanos(4)));
+        ours.send("x".repeat(16 << 20));
+        ours.reloaded(&format!("refused: {}\nREADY=0", "é".repeat(1 << 20)));
+        ours.turned(String::new);
+        let got = received(&theirs);
+        assert_eq!(got.len(), 2, "{got:?}");
+        assert_eq!(
+            got[0].chars().count(),
+            "READY=1\nSTATUS=".len() + STATUS_CHARS_MAX
+        );
+        assert_eq!(got[0].lines().count(), 2);
+        assert_eq!(got[1], "WATCHDOG=1");
     }
 
     #[test]
