@@ -176,7 +176,7 @@ fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     vm.switch_model_off();
     for rule in RULES {
         let run = format!("weir run {} --duration 1s", arguments(rule));
-        let said = ends_with(vm, 2, &run)?;
+        let said = ends_with(vm, 69, &run)?;
         ensure!(
             said.contains(why) && said.contains("--backend cpu-max"),
             "{rule}: {said}"
