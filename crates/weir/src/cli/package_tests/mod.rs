@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of weir's packages that the program's own definitions give: man pages and completions from clap, and a
-//! settings file that has all keys with their defaults.
+//! Files of weir's packages that the program's own definitions give: man pages and completions from clap, and
+//! a settings file that has all keys with their defaults.
 //!
 //! Compiled for tests only, so the program does not carry the generators, and none of these files is kept in
 //! the repository. `packaging/build` has a test write them into the folder that [`FOLDER`] names.
