@@ -110,7 +110,7 @@ TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_clien
     man:man-db zsh:zsh fish:fish
 # dpkg-shlibdeps finds what the program needs at run time.
 PACKAGE_PROGRAMS := dpkg-shlibdeps:dpkg-dev git:git python3:python3
-PACKAGE_TEST_PROGRAMS := lintian:lintian rpm:rpm mmdebstrap:mmdebstrap unshare:util-linux \
+PACKAGE_TEST_PROGRAMS := lintian:lintian rpm:rpm mmdebstrap:mmdebstrap unshare:util-linux strings:binutils \
     systemd-nspawn:systemd-container python3:python3
 RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3 \
     ccache:ccache
