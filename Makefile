@@ -9,7 +9,7 @@ RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools packages packages-test packages-reproduce
 
 # What `make run` says first.
 define PLAN
@@ -85,14 +85,33 @@ bench: tools
 	for n in 10 100 1000 10000; do target/release/weir-eval bench loop --workloads $$n; done
 	target/release/weir-eval bench record thesis-idle --hours 24 --observe
 
+# A .deb and a .rpm of weir for this machine's architecture, in target/packages.
+packages: tools
+	$(call install,$(PACKAGE_PROGRAMS))
+	packaging/build
+
+# Installed, upgraded and removed in fresh Debian 12 and 13.
+packages-test: packages
+	$(call install,$(PACKAGE_TEST_PROGRAMS))
+	packaging/test
+
+# Built twice, in two folders: the same bytes.
+packages-reproduce: packages
+	packaging/reproduce
+
 build: tools
 	$(CARGO) build --release --workspace
 
 # program:package. A path is a header or another file of a package without programs.
 APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
-# Checks what weir writes: the reference parser of OpenMetrics.
-TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client
+# Check what weir writes: the reference parser of OpenMetrics; shells and man, completions and pages of packages.
+TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client \
+    man:man-db zsh:zsh fish:fish
+# dpkg-shlibdeps finds what the program needs at run time.
+PACKAGE_PROGRAMS := dpkg-shlibdeps:dpkg-dev git:git python3:python3
+PACKAGE_TEST_PROGRAMS := lintian:lintian rpm:rpm mmdebstrap:mmdebstrap unshare:util-linux strings:binutils \
+    systemd-nspawn:systemd-container python3:python3
 RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3 \
     ccache:ccache
 

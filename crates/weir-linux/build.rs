@@ -46,6 +46,12 @@ fn compile(bpf: &Path, source: &str, object: &Path) -> Result<(), String> {
         .arg(bpf.join(source))
         .arg("-I")
         .arg(bpf.join("include"));
+    // Paths get into the object, and so into the program: the same ones, wherever the checkout lies.
+    let root = std::fs::canonicalize("../..").map_err(|e| format!("../..: {e}"))?;
+    command.arg(format!(
+        "-ffile-prefix-map={}=/usr/src/weir",
+        root.display()
+    ));
     let libbpf = std::env::var_os("DEP_BPF_INCLUDE").ok_or("libbpf-sys names no headers")?;
     command.arg("-I").arg(libbpf);
     // The BPF target has no headers of its own; the kernel's are where the machine's are.

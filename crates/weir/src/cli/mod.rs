@@ -5,6 +5,8 @@
 mod advice;
 pub mod exit;
 pub mod numbers;
+#[cfg(test)]
+mod package_tests;
 pub mod quantities;
 #[cfg(test)]
 mod reference_tests;

@@ -6,11 +6,11 @@
 //! between two marks is generated ([`page`]). The test fails where that is out of date; `cargo xtask
 //! generate` has it write the pages instead.
 
-mod commands;
+pub mod commands;
 mod events;
 mod metrics;
-mod page;
-mod settings;
+pub mod page;
+pub mod settings;
 
 use clap::{Arg, Command};
 use page::Page;

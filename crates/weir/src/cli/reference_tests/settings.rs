@@ -46,7 +46,7 @@ fn value(flag: &Arg) -> String {
 }
 
 /// The keys that the file may have, by what its reader says of one that it may not.
-fn keys() -> Vec<String> {
+pub fn keys() -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("weir.toml");
     std::fs::write(&path, "zzz = 1\n").expect("a file");
