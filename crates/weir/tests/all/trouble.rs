@@ -212,7 +212,7 @@ fn a_setting_of_resctrl_is_owed() {
         let daemon = world.start(&["run", "--attribution", "resctrl", "--json"]);
         world.wait("set to slow memory", || stands("0=0x30;1=0x30"));
         let second = world.weir(&["run", "--attribution", "resctrl", "--duration", "1s"]);
-        refused(&world, &second, 75, &[&daemon.pid().to_string()]);
+        refused(&world, &second, 69, &[&daemon.pid().to_string()]);
         daemon.signal(signal);
         assert_eq!(daemon.end().code, (!is_kill).then_some(0));
         if is_kill {

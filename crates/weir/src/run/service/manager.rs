@@ -261,7 +261,6 @@ mod tests {
         ours.send(sent.to_string());
         assert_eq!(ours.waiting.len(), 2);
         let mut got = received(&theirs);
-        ours.status_at = Some(Instant::now());
         ours.turned(String::new);
         got.extend(received(&theirs));
         let all: Vec<String> = (0..=sent).map(|number| number.to_string()).collect();
