@@ -13,11 +13,11 @@ fn is_shown(role: Role) -> bool {
         role.path,
         AccessPath::Pf | AccessPath::PfL1 | AccessPath::PfL2 | AccessPath::PfLlc
     );
-    let is_sum = role.stage == Stage::Tor
-        && matches!(
-            role.target,
-            Target::Any | Target::Miss | Target::Dram | Target::Cxl
-        );
+    let is_sum = matches!(
+        role.target,
+        Target::Any | Target::Miss | Target::Dram | Target::Cxl
+    );
+    let is_sum = role.stage == Stage::Tor && (is_sum || role.path == AccessPath::Any);
     !is_kind && !is_sum
 }
 
@@ -32,9 +32,12 @@ pub fn shown_queues(place: &PlaceFigures) -> impl Iterator<Item = &PlaceQueue> {
     })
 }
 
-/// Lines that people are shown: known ones.
+/// Lines that people are shown: those that memory and links move.
 pub fn shown_lines(place: &PlaceFigures) -> impl Iterator<Item = &PlaceLines> {
-    let known = |lines: &&PlaceLines| is_shown(lines.role) && lines.per_sec.is_ok();
+    let known = |lines: &&PlaceLines| {
+        let is_memory = matches!(lines.role.stage, Stage::Imc | Stage::Port | Stage::Device);
+        is_memory && lines.per_sec.is_ok()
+    };
     place.lines.iter().filter(known)
 }
 
