@@ -7,6 +7,7 @@ use crate::controllers::ControllersArgs;
 use crate::device::DeviceArgs;
 use crate::light_users::LightUsersArgs;
 use crate::profile::ProfileEvalArgs;
+use crate::profile::day::ProfileDayArgs;
 use crate::thesis::ThesisArgs;
 use clap::{Parser, Subcommand};
 
@@ -41,6 +42,8 @@ pub enum Command {
     LightUsers(LightUsersArgs),
     /// Figures of `weir profile` against the truth of a simulated server
     Profile(ProfileEvalArgs),
+    /// A made recording of a day, for what a report of many windows costs
+    ProfileDay(ProfileDayArgs),
     /// The loaded-latency curve of a device profile: latency at each bandwidth
     Device(DeviceArgs),
     /// Measure weir itself

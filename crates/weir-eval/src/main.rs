@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             Command::Controllers(args) => controllers::controllers(args),
             Command::LightUsers(args) => light_users::light_users(args),
             Command::Profile(args) => profile::profile(args),
+            Command::ProfileDay(args) => profile::day::profile_day(args),
             Command::Device(args) => device::device(args),
             Command::Bench(args) => bench::bench(args),
         },

@@ -41,8 +41,8 @@ mod workloads;
 #[cfg(test)]
 mod fake;
 
+pub use counters::CountedFabric;
 pub use counters::pmu;
-pub use counters::read_fabric;
 pub use counters::totals::Traffic;
 pub use counters::windows;
 pub use error::LinuxError;
@@ -62,4 +62,4 @@ pub use platform::LinuxPlatform;
 pub use platform::description::describe;
 pub use platform::lease_books::{reset, reset_even_if_running};
 pub use workloads::cgroups::hierarchy::{NAMESPACE, PIDS, V2};
-pub use workloads::operator_names::NAMES;
+pub use workloads::operator_names::{NAMES, process_workload};

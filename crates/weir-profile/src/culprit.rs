@@ -5,6 +5,7 @@
 //! service wins there. Here only waiting counts, against what the stage takes on the idle machine.
 
 use crate::counts::Counts;
+use crate::figure::places::PlaceKind;
 use crate::figure::sources::Sources;
 use crate::figure::{Class, Figure, Unit};
 use crate::path_map::{cxl_of, lines_of};
@@ -51,6 +52,8 @@ pub struct StageWaits {
     pub stage: &'static str,
     /// Waiting time of a request ÷ its residence on the idle machine.
     pub wait_ratio: Figure,
+    /// Waiting time of a request.
+    pub wait_ns: Figure,
     /// Requests that wait, on average.
     pub waiting: Figure,
     /// Workloads that wait there.
@@ -181,18 +184,86 @@ pub fn waits(
     machine: &Counts,
     idle: Option<&Counts>,
 ) -> Result<Waits, Refusal> {
+    let stages = [Stage::Imc, Stage::Port, Stage::Device].map(|stage| (stage, 1.0));
+    of_stages(sharers, machine, idle, &stages)
+}
+
+/// The same at one place of several: `machine` are the counts without those of other places of this kind, `whole` all
+/// of them. That a workload's lines are spread over places as all lines are, is assumed.
+///
+/// # Errors
+/// As [`waits`]; or the counts do not tell what waits at this place.
+pub fn waits_at(
+    sharers: &[Sharer],
+    kind: PlaceKind,
+    [machine, whole]: [&Counts; 2],
+    idle: Option<&Counts>,
+) -> Result<Waits, Refusal> {
+    let stages: &[Stage] = match kind {
+        PlaceKind::Socket => &[Stage::Imc, Stage::Port, Stage::Device],
+        // What the table of requests holds for one device of several is not counted.
+        PlaceKind::Port => &[],
+        PlaceKind::Device => {
+            in_device(&Sources::alone(machine))?;
+            &[Stage::Device]
+        }
+    };
+    let known = stages.iter().filter_map(|stage| {
+        let part = part_of_requests(kind, *stage, [machine, whole])?;
+        Some((*stage, part))
+    });
+    let known: Vec<(Stage, f64)> = known.collect();
+    if known.is_empty() {
+        let what = format!("requests at each {}", kind.word());
+        return Err(Refusal::NotCounted { what });
+    }
+    of_stages(sharers, machine, idle, &known)
+}
+
+/// The part of a stage's requests that one place of several serves; nothing where that was not counted.
+fn part_of_requests(kind: PlaceKind, stage: Stage, [at, whole]: [&Counts; 2]) -> Option<f64> {
+    use AccessPath::{Any, Drd, Reads};
+    let inserts = |stage, path, target| Role::new(stage, path, target, Quantity::Inserts);
+    let roles: Vec<Role> = match (kind, stage) {
+        (PlaceKind::Device, _) => [Any, Reads]
+            .map(|path| inserts(Stage::Device, path, Target::Cxl))
+            .into(),
+        (_, stage) => {
+            let targets = match stage {
+                Stage::Imc => [Target::DramOwn, Target::Dram],
+                _ => [Target::CxlOwn, Target::Cxl],
+            };
+            let of_path = |path| targets.map(|target| inserts(Stage::Tor, path, target));
+            [Reads, Any, Drd].into_iter().flat_map(of_path).collect()
+        }
+    };
+    roles.into_iter().find_map(|role| {
+        let (own, all) = (at.get(role).ok()?, whole.get(role).ok()?);
+        (all.value > 0.0).then(|| own.value / all.value)
+    })
+}
+
+/// Waits at stages of which the counts serve such parts of the workloads' requests.
+fn of_stages(
+    sharers: &[Sharer],
+    machine: &Counts,
+    idle: Option<&Counts>,
+    all: &[(Stage, f64)],
+) -> Result<Waits, Refusal> {
     let idle = Sources::alone(idle.ok_or(Refusal::NotCalibrated)?);
     let now = Sources::alone(machine);
     let mut stages = Vec::new();
     let mut first = None;
-    for stage in [Stage::Imc, Stage::Port, Stage::Device] {
+    for (stage, part) in all.iter().copied() {
         let quiet = residence(&idle, stage).and_then(|quiet| match quiet.value > 0.0 {
             true => Ok(quiet),
             false => Err(Refusal::NotCalibrated),
         });
         let known = residence(&now, stage).and_then(|now| Ok((now, quiet?)));
         match known {
-            Ok((now, quiet)) => stages.extend(stage_waits(sharers, machine, stage, &now, &quiet)),
+            Ok((now, quiet)) => {
+                stages.extend(stage_waits(sharers, machine, (stage, part), [&now, &quiet]));
+            }
             Err(why) => first = first.or(Some(why)),
         }
     }
@@ -214,9 +285,8 @@ pub fn waits(
 fn stage_waits(
     sharers: &[Sharer],
     machine: &Counts,
-    stage: Stage,
-    now: &Figure,
-    quiet: &Figure,
+    (stage, part): (Stage, f64),
+    [now, quiet]: [&Figure; 2],
 ) -> Option<StageWaits> {
     let wait = (now.value - quiet.value).max(0.0);
     let modelled = |value, unit| Figure {
@@ -231,7 +301,7 @@ fn stage_waits(
                 .filter(|lines| lines.value > 0.0)?;
             Some(WaitRow {
                 workload: crate::figure::printable(one.name),
-                waiting_ns: modelled(wait * lines.value, Unit::Ns),
+                waiting_ns: modelled(wait * lines.value * part, Unit::Ns),
             })
         })
         .collect();
@@ -240,6 +310,7 @@ fn stage_waits(
     Some(StageWaits {
         stage: stage.word(),
         wait_ratio: now.and(quiet, wait / quiet.value, Unit::Ratio),
+        wait_ns: now.and(quiet, wait, Unit::Ns),
         waiting: modelled(all / length.0 as f64, Unit::Entries),
         rows,
         behind: blame(sharers, stage),

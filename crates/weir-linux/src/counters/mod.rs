@@ -410,7 +410,7 @@ mod node_join;
 mod perf;
 mod reopen;
 
-pub use fabric_counters::read_fabric;
+pub use fabric_counters::CountedFabric;
 pub(crate) use perf::perf_targets;
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::kernel::parse::decimal;
 use crate::options::{By, Options, Roots};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_core::Missing;
 use weir_core::seam::topology::Fact;
+use weir_core::{Missing, WorkloadId};
 
 /// Facts about names begin so.
 pub const NAMES: &str = "names.";
@@ -199,6 +199,12 @@ fn name_of(proc: &OwnedFd, pid: u32) -> Option<(String, String)> {
     let stat = read_stat(proc, pid, &mut Buffer::new()).ok()?;
     let comm = String::from_utf8_lossy(&stat.comm).into_owned();
     Some((format!("pid:{pid}@{}", stat.start_ticks), comm))
+}
+
+/// A process that runs now, as workloads by process are named; nothing where there is none.
+pub fn process_workload(roots: &Roots, pid: u32) -> Option<WorkloadId> {
+    let proc = open_root(&roots.proc).ok()?;
+    name_of(&proc, pid).map(|(id, _)| WorkloadId::new(id))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! A figure with what is known of its quality, or the reason why there is none.
 
 pub mod counts;
+pub mod places;
 pub mod quality;
 pub mod sources;
 

@@ -28,6 +28,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "the residence in the table of requests, by path and target: if that of the workload's own \
                  requests rose as much, they wait behind the cache",
     next_move: "find the neighbour with many lines from CXL memory or DMA (`weir top`), and limit or move it",
+    places: &[],
     check,
 };
 
@@ -73,6 +74,7 @@ fn check(view: View) -> RuleOutcome {
         ),
         certainty: Certainty::Inferred,
         because_of: Vec::new(),
+        places: Vec::new(),
         time_ratio: None,
         evidence: vec![
             Evidence::new(

@@ -33,9 +33,10 @@ pub(super) struct BeforeTable<'a> {
 
 /// Where a tenth of the subject's time or more is stalled, 30 % of that is there, and twice as long as on the idle
 /// machine, while no direction of the link is always busy, and neither device nor channels are full: there entries are
-/// held because of these.
+/// held because of these. Of one socket of several it is not told: the time on the mesh is a core's residence less a
+/// table's, and on which socket the core is was not counted.
 pub(super) fn before_table(view: View<'_>) -> Result<Option<BeforeTable<'_>>, Refusal> {
-    let Some(split) = stalled(view, 0.1)? else {
+    let Some(split) = stalled(view, 0.1)?.filter(|_| view.place.is_none()) else {
         return Ok(None);
     };
     let part = share(split, |role| role.stage == Stage::Ingress);

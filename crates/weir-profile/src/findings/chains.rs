@@ -22,6 +22,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "a device that takes longer than on the idle machine",
     next_move: "move the pages that are read most to DRAM, or change the data structure (fewer pointers, prefetch by software): \
                 more bandwidth does not help",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

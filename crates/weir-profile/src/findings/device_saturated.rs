@@ -4,6 +4,7 @@
 use super::facts::{Judged, others, outcome, stalled_at};
 use super::{Rule, View};
 use crate::culprit::blame;
+use crate::figure::places::PlaceKind;
 use weir_core::window::role::Stage;
 
 /// Waiting time of a request there ÷ its residence on the idle machine.
@@ -20,6 +21,10 @@ pub(super) const RULE: Rule = Rule {
                 given with --idle, or longer; and 10 or more wait there on average",
     refuted_by: "few requests in it (then it is slow, not full), or one direction of the link that is always busy",
     next_move: "limit the workloads that fill it (`weir run`), or move hot pages to DRAM",
+    places: &[
+        (PlaceKind::Device, Stage::Device),
+        (PlaceKind::Socket, Stage::Device),
+    ],
     check: |view| outcome(check(view)),
 };
 

@@ -4,6 +4,7 @@
 use super::device_saturated::WAITING_MIN;
 use super::facts::{Judged, outcome, resends, stalled_at};
 use super::{Rule, View};
+use crate::figure::places::PlaceKind;
 use weir_core::window::role::Stage;
 
 /// Time of a request there above its calibration ÷ the calibration.
@@ -17,6 +18,10 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "many requests in the device, or a burst of them shorter than a window: then it is full",
     next_move: "look at its health (`cxl list --health`: temperature, throttling, media), and calibrate again \
                 (`weir calibrate`)",
+    places: &[
+        (PlaceKind::Device, Stage::Device),
+        (PlaceKind::Socket, Stage::Device),
+    ],
     check: |view| outcome(check(view)),
 };
 

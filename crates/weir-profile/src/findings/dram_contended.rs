@@ -6,6 +6,7 @@ use super::before_table::before_table;
 use super::facts::{Judged, others, outcome, stalled_at};
 use super::{Rule, View};
 use crate::culprit::{StageWaits, blame};
+use crate::figure::places::PlaceKind;
 use weir_core::window::role::Stage;
 
 /// Waiting time of a request there ÷ its residence on the idle machine.
@@ -22,6 +23,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "read queues of the controllers that are as short as on the idle machine",
     next_move: "limit the workloads with most lines from DRAM, spread pages over channels and sockets, or move streams to \
                 CXL memory, which has bandwidth of its own",
+    places: &[(PlaceKind::Socket, Stage::Imc)],
     check: |view| outcome(check(view)),
 };
 

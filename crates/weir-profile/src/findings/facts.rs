@@ -195,6 +195,7 @@ pub fn finding(split: &StallSplit, what: String, part: f64, evidence: Vec<Eviden
         certainty: Certainty::Inferred,
         evidence,
         because_of: Vec::new(),
+        places: Vec::new(),
         time_ratio: Some((stalled * part).clamp(0.0, 1.0)),
         caveat: None,
     }

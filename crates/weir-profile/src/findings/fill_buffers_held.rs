@@ -18,6 +18,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "a device or DRAM that takes longer than on the idle machine: then the buffers are held because of that",
     next_move: "move the pages that are read most to DRAM: more bandwidth of the device does not help, its latency fills the \
                 buffers",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

@@ -2,6 +2,7 @@
 //! Errors and retries on the CXL link. Each retry sends flits again, so it costs bandwidth and time.
 
 use super::{Certainty, Evidence, Finding, Rule, RuleOutcome, View};
+use crate::figure::places::PlaceKind;
 use crate::figure::sum;
 use weir_core::Role;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
@@ -16,6 +17,7 @@ pub(super) const RULE: Rule = Rule {
     condition: "CRC errors and retries at the port are more than one in a million lines that the port moved",
     refuted_by: "the same counts on an idle machine: a counter that rises without traffic counts something else",
     next_move: "look for correctable errors of the port (`dmesg`, `rasdaemon`), reseat or replace the card",
+    places: &[(PlaceKind::Port, Stage::Port)],
     check,
 };
 
@@ -52,6 +54,7 @@ fn check(view: View) -> RuleOutcome {
         ),
         certainty: Certainty::Counted,
         because_of: Vec::new(),
+        places: Vec::new(),
         time_ratio: None,
         evidence: vec![
             Evidence::new("errors a line", Ok(ratio)),

@@ -6,6 +6,7 @@ use super::facts::{
 };
 use super::{Evidence, Rule, View};
 use crate::culprit::blame_of_link;
+use crate::figure::places::PlaceKind;
 use weir_core::window::role::{AccessPath, Stage};
 
 /// Part of the time that the direction is busy.
@@ -22,6 +23,7 @@ pub(super) const READS: Rule = Rule {
                 in the port 1.2 times as long as in the recording given with --idle; 8 % of the stalls or more are there",
     refuted_by: "flits that are sent again (the link is at fault), or a residence in the device that rose as much",
     next_move: "limit the workloads that read most (`weir run`), interleave over devices, or widen the link",
+    places: &[(PlaceKind::Port, Stage::Port)],
     check: |view| outcome(check(view, false)),
 };
 
@@ -33,6 +35,7 @@ pub(super) const WRITES: Rule = Rule {
                 the mesh before it",
     refuted_by: "flits that are sent again (the link is at fault), or a residence in the device that rose as much",
     next_move: "limit the workloads that write most (`weir run`), or keep what they write in DRAM",
+    places: &[(PlaceKind::Port, Stage::Port)],
     check: |view| outcome(check(view, true)),
 };
 

@@ -29,6 +29,7 @@ pub(super) const RULE: Rule = Rule {
                 time, are behind it; others move more than half of the lines from memory",
     refuted_by: "a working set that grew: the workload asks for more different lines than before, with or without neighbours",
     next_move: "give the stream ways of its own (resctrl `schemata`, L3), or move it to another socket",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

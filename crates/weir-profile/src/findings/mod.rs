@@ -9,6 +9,7 @@ mod device_saturated;
 mod device_slow;
 mod dram_contended;
 mod facts;
+mod felt;
 mod fill_buffers_held;
 mod link_errors;
 mod link_saturated;
@@ -24,10 +25,14 @@ mod tor_held;
 use crate::counts::Counts;
 use crate::culprit::{Blame, Sharer, Waits};
 use crate::figure::Answer;
+use crate::figure::places::PlaceKind;
 use crate::figure::sources::Sources;
 use crate::quality::Refusal;
 use crate::stalls::StallSplit;
+pub use felt::is_felt;
 use serde::Serialize;
+use weir_core::window::CountScope;
+use weir_core::window::role::Stage;
 
 /// What a rule looks at: counts of one subject, those of its machine, those of the idle machine where there are any,
 /// and what was made of them.
@@ -49,6 +54,8 @@ pub struct View<'a> {
     pub waits: Result<&'a Waits, &'a Refusal>,
     /// All workloads.
     pub sharers: &'a [Sharer<'a>],
+    /// The only place of its kind that the machine's counts are of; nothing where they are of all places.
+    pub place: Option<CountScope>,
 }
 
 /// A rule.
@@ -63,6 +70,9 @@ pub struct Rule {
     pub refuted_by: &'static str,
     /// The next move.
     pub next_move: &'static str,
+    /// Kinds of places at which it looks one by one, where the counts tell them apart, with the stage at which requests
+    /// wait there. The first that has the counts.
+    pub places: &'static [(PlaceKind, Stage)],
     /// The rule.
     pub check: fn(View) -> RuleOutcome,
 }
@@ -128,6 +138,9 @@ pub struct Finding {
     pub what: String,
     /// How sure that is.
     pub certainty: Certainty,
+    /// Places at which it is so; none where the counts do not tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<CountScope>,
     /// Figures that say so.
     pub evidence: Vec<Evidence>,
     /// Workloads because of which it is so, with their parts.

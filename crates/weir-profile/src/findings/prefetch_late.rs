@@ -23,6 +23,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "a device or DRAM that takes longer than on the idle machine, or full fill buffers: then more distance does not \
                  help",
     next_move: "prefetch further ahead (software prefetch, a longer distance), or move the stream to DRAM",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

@@ -22,6 +22,7 @@ pub(super) const RULE: Rule = Rule {
                 use at most 35 % of these (hits of L2, what they meet under way, and what L1D takes)",
     refuted_by: "lines that prefetch into L1D takes from L2 where L1D.REPLACEMENT is not counted: no load hits L2 for them",
     next_move: "switch the streamer off for the workload's CPUs (MSR 0x1a4, bits 0 and 1), and count again",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

@@ -17,6 +17,7 @@ pub(super) const RULE: Rule = Rule {
                 caches do not have; DRAM and CXL memory must be told apart by socket",
     refuted_by: "counts of each socket alone: a socket without load has the same share",
     next_move: "bind the workload to the socket of its memory (`numactl --cpunodebind`), or move its memory",
+    places: &[],
     check,
 };
 
@@ -36,6 +37,7 @@ fn check(view: View) -> RuleOutcome {
             ),
             certainty: Certainty::Counted,
             because_of: Vec::new(),
+            places: Vec::new(),
             time_ratio: None,
             evidence: vec![Evidence::new(
                 format!("remote share of {}", path.word()),

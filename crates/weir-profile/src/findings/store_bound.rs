@@ -22,6 +22,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "a device that takes longer than on the idle machine: then that is the reason",
     next_move: "keep what is written in DRAM, or write whole lines past the caches (non-temporal stores): a store fetches its \
                 line first",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

@@ -20,6 +20,7 @@ impl<'a> View<'a> {
             stalls: Err(&NONE),
             waits: Err(&NONE),
             sharers: &[],
+            place: None,
         }
     }
 }
@@ -121,6 +122,7 @@ fn found(own: &Case, now: &Case, before: &Case) -> Vec<(&'static str, Finding)> 
         stalls: stalls.as_ref(),
         waits: waits.as_ref(),
         sharers: &sharers,
+        place: None,
     };
     let said = RULES.iter().filter_map(|rule| match (rule.check)(view) {
         RuleOutcome::Found(finding) => Some((rule.name, finding)),

@@ -17,6 +17,7 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "a direction of the link that is always busy, a saturated device, or DRAM channels that are contended: then \
                  entries are held because of these",
     next_move: "limit or move the workload with the most lines to and from CXL memory, its non-temporal stores first",
+    places: &[],
     check: |view| outcome(check(view)),
 };
 

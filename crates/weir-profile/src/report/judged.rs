@@ -3,12 +3,16 @@
 
 use super::scene::Scene;
 use crate::culprit::{Sharer, Waits};
+use crate::figure::places::{PlaceKind, place_words};
 use crate::figure::printable;
-use crate::findings::{RULES, RuleOutcome, View};
+use crate::figure::sources::Sources;
+use crate::findings::{Finding, RULES, Rule, RuleOutcome, View, is_felt};
 use crate::quality::Refusal;
 use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use serde::Serialize;
+use weir_core::window::CountScope;
+use weir_core::window::role::Stage;
 use weir_core::{Nanos, Window};
 
 /// Spans that a subject's rules look at. More windows are taken together.
@@ -63,6 +67,8 @@ pub struct FoundPhases {
 pub struct Span {
     scene: Scene,
     waits: Result<Waits, Refusal>,
+    /// Waits at places of which there are several.
+    places: Vec<(CountScope, Result<Waits, Refusal>)>,
     first: usize,
     windows: usize,
     /// When it begins.
@@ -76,6 +82,10 @@ impl Span {
         let begin = windows.first().filter(|window| window.length().is_some());
         Span {
             waits: scene.waits(idle),
+            places: scene
+                .places()
+                .map(|place| (place, scene.waits_at(place, idle)))
+                .collect(),
             scene,
             first,
             windows: windows.len(),
@@ -134,6 +144,7 @@ impl Span {
             stalls: stalls.as_ref(),
             waits: self.waits.as_ref(),
             sharers,
+            place: None,
         }
     }
 
@@ -141,8 +152,116 @@ impl Span {
     fn outcomes(&self, name: Option<&str>, idle: Option<&Scene>) -> Vec<RuleOutcome> {
         let (stalls, sharers) = (self.stalls(name), self.scene.sharers());
         let view = self.view(name, idle, &stalls, &sharers);
-        RULES.iter().map(|rule| (rule.check)(view)).collect()
+        let outcome = |rule: &Rule| match self.found_at(rule, view, name, idle) {
+            Some(outcome) => outcome,
+            None => (rule.check)(view),
+        };
+        RULES.iter().map(outcome).collect()
     }
+
+    /// What a rule finds at single places, of the first kind of places that has the counts: these are named. Nothing
+    /// where places lack the counts. A place at which others wait, and not the workload, is none of its.
+    fn found_at(
+        &self,
+        rule: &Rule,
+        view: View,
+        name: Option<&str>,
+        idle: Option<&Scene>,
+    ) -> Option<RuleOutcome> {
+        for (kind, stage) in rule.places {
+            let own = self
+                .places
+                .iter()
+                .filter(|(place, _)| PlaceKind::of(*place) == Some(*kind));
+            let said: Vec<(CountScope, RuleOutcome)> = own
+                .filter_map(|(place, waits)| {
+                    let view = self.view_at(view, (*place, waits), name, idle)?;
+                    Some((*place, outcome_at(rule, view, *stage)))
+                })
+                .collect();
+            let is_blind = |(_, outcome): &(CountScope, RuleOutcome)| {
+                matches!(outcome, RuleOutcome::CannotTell { .. })
+            };
+            let blind = said.iter().filter(|one| is_blind(one)).count();
+            if blind < said.len() {
+                let is_known = blind == 0;
+                let found = named(said, name).map(RuleOutcome::Found);
+                return found.or(is_known.then_some(RuleOutcome::NotFound));
+            }
+        }
+        None
+    }
+
+    /// The same view with counts of one place alone of its kind.
+    fn view_at<'a>(
+        &'a self,
+        view: View<'a>,
+        (place, waits): (CountScope, &'a Result<Waits, Refusal>),
+        name: Option<&str>,
+        idle: Option<&'a Scene>,
+    ) -> Option<View<'a>> {
+        let machine = self.scene.at(place)?;
+        let quiet = idle.and_then(|idle| idle.at(place));
+        let is_machine = name.is_none();
+        Some(View {
+            counts: if is_machine { machine } else { view.counts },
+            idle: if is_machine { quiet } else { view.idle },
+            sources: Sources {
+                machine,
+                ..view.sources
+            },
+            idle_sources: quiet.and_then(|machine| {
+                Some(Sources {
+                    machine,
+                    ..view.idle_sources?
+                })
+            }),
+            waits: match PlaceKind::of(place) {
+                // What waits at one port of several is not counted; how busy its link is, is.
+                Some(PlaceKind::Port) => view.waits,
+                _ => waits.as_ref(),
+            },
+            place: Some(place),
+            ..view
+        })
+    }
+}
+
+/// What a rule says at one place.
+fn outcome_at(rule: &Rule, view: View, stage: Stage) -> RuleOutcome {
+    match (rule.check)(view) {
+        RuleOutcome::Found(_) if is_felt(view, stage) == Some(false) => RuleOutcome::NotFound,
+        said => said,
+    }
+}
+
+/// The finding of the place that it concerns most, with all places at which there is one.
+fn named(said: Vec<(CountScope, RuleOutcome)>, name: Option<&str>) -> Option<Finding> {
+    let all = said.len();
+    let found = said.into_iter().filter_map(|(place, said)| match said {
+        RuleOutcome::Found(finding) => Some((place, finding)),
+        _ => None,
+    });
+    let (places, found): (Vec<CountScope>, Vec<Finding>) = found.unzip();
+    let weight = |finding: &Finding| finding.time_ratio.unwrap_or(0.0);
+    let most = found
+        .into_iter()
+        .rev()
+        .max_by(|a, b| weight(a).total_cmp(&weight(b)))?;
+    let words: Vec<String> = places.iter().map(|place| place_words(*place)).collect();
+    let mut finding = Finding {
+        what: format!("{}, at {}", most.what, words.join(", ")),
+        ..most
+    };
+    if name.is_some() && places.len() < all {
+        let which = "from which of these places the workload's own lines come was not counted";
+        finding.caveat = Some(match finding.caveat {
+            None => which.to_owned(),
+            Some(caveat) => format!("{caveat}; {which}"),
+        });
+    }
+    finding.places = places;
+    Some(finding)
 }
 
 /// What the machine is called among subjects.

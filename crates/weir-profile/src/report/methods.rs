@@ -128,6 +128,15 @@ pub const METHODS: &[Method] = &[
         refused: "--idle or the residences are missing",
     },
     Method {
+        name: "sockets, ports and devices one by one",
+        is: "of kinds of which there are several: each queue's residence, waiting time and pressure by counts of the place alone, \
+             its part of the requests at all such places, its lines, and how busy a port's link is. The rules on devices, links \
+             and DRAM look at each place, and name those at which they find something",
+        needs: "counts by socket:N, port:N, device:N. What the table of requests holds is told apart by socket, not by device; \
+                what a workload does is told apart by neither",
+        refused: "the place has no counts, or none in --idle for waiting times",
+    },
+    Method {
         name: "phases",
         is: "when what a subject does changes: seeded binary segmentation of each figure, Student's t by the scatter near it and \
              the likeness of windows that follow each other. A figure without any change shows one in a thousand recordings. \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All that is said of a file of windows: three lines that answer first, then the figures of each subject.
 
+mod by_place;
 mod each_window;
 mod headline;
 mod judged;
@@ -10,14 +11,17 @@ mod named;
 pub mod over_time;
 mod phase_rows;
 mod phase_text;
+mod place_text;
 mod places;
 mod scene;
 pub mod text;
 
+pub use by_place::{PlaceFigures, PlaceLines, PlaceQueue};
 pub use headline::{because_of, since, time};
 pub use judged::{FoundPhases, MACHINE, RuleReport};
 pub use named::NamedFigure;
 pub use phase_rows::{PhaseReport, PhaseRow};
+pub use place_text::{shown_lines, shown_queues};
 pub use places::CountedPlaces;
 
 use crate::counts::Counts;
@@ -43,7 +47,7 @@ use weir_core::window::role::Stage;
 use weir_core::{Nanos, Role, Window};
 
 /// Version of the formulas: figures of two versions need not agree.
-pub const METHOD_VERSION: u32 = 3;
+pub const METHOD_VERSION: u32 = 4;
 /// Events without a role that a report names.
 const EVENTS_SHOWN: usize = 40;
 /// Neighbours without which a workload's time is estimated.
@@ -83,6 +87,9 @@ pub struct Report {
     pub length_ns: Option<Nanos>,
     /// Where it was counted.
     pub places: CountedPlaces,
+    /// Sockets, ports and devices one by one, of those kinds of which there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_place: Vec<PlaceFigures>,
     /// What is wrong, for which subject; how sure; what to do. Or that nothing was found.
     pub headline: [String; 3],
     /// What each rule says of each subject.
@@ -247,6 +254,10 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         windows: file.windows.len(),
         length_ns,
         places: CountedPlaces::new(&file.windows),
+        by_place: match options.brief {
+            true => Vec::new(),
+            false => by_place::by_place(file, options.idle),
+        },
         headline: headline::headline(file, &rules, length_ns),
         rules,
         waits: recorded.whole.waits().clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many sockets, ports and devices the counts of a recording are of: its figures are sums over them.
+//! How many sockets, ports and devices the counts of a recording are of: figures of the machine are sums over them.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ impl CountedPlaces {
             .collect();
         let all = several.join(", ");
         (!several.is_empty()).then(|| {
-            format!("Figures of the machine are sums over {all}: these are not told apart.")
+            format!("Figures of the machine are sums over {all}. What is counted at each of them stands apart.")
         })
     }
 }
@@ -71,7 +71,7 @@ mod tests {
         let places = CountedPlaces::new(&[window.clone(), window]);
         assert_eq!((places.sockets, places.ports, places.devices), (1, 0, 2));
         let said = places.sums().unwrap();
-        assert!(said.contains("sums over 2 devices:"), "{said}");
+        assert!(said.contains("sums over 2 devices."), "{said}");
         assert_eq!(CountedPlaces::default().sums(), None);
     }
 }

@@ -2,13 +2,14 @@
 //! Counts of some windows by subject, with what all subjects share.
 
 use crate::counts::Counts;
-use crate::culprit::{Sharer, Waits, waits};
+use crate::culprit::{Sharer, Waits, waits, waits_at};
+use crate::figure::places::{PlaceKind, places_apart, without_others};
 use crate::figure::sources::Sources;
 use crate::quality::Refusal;
 use crate::stages::Capacities;
 use std::collections::BTreeMap;
-use weir_core::window::Count;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
+use weir_core::window::{Count, CountScope};
 use weir_core::{Nanos, Role, Window};
 
 /// The queue that is a core's fill buffers.
@@ -23,6 +24,8 @@ const FILL_BUFFERS: Role = Role {
 #[derive(Debug)]
 pub struct Scene {
     machine: Counts,
+    /// The machine's counts with one place alone of a kind of which there are several.
+    places: Vec<(CountScope, Counts)>,
     peers: Counts,
     workloads: BTreeMap<String, Counts>,
     none: Counts,
@@ -48,11 +51,17 @@ impl Scene {
             true => machine.clone(),
             false => Counts::new(all.flat_map(|workload| &workload.counts), length),
         };
+        let places = places_apart(windows).into_iter().map(|place| {
+            let counts = Counts::new(without_others(windows, place), length);
+            (place, counts)
+        });
+        let places = places.collect();
         let workloads = counts.into_iter().map(|(name, (counts, there))| {
             (name.to_owned(), Counts::new(counts, total_length(there)))
         });
         Scene {
             machine,
+            places,
             peers,
             workloads: workloads.collect(),
             none: Counts::new([], length),
@@ -88,6 +97,32 @@ impl Scene {
     pub fn sharers(&self) -> Vec<Sharer<'_>> {
         let all = self.workloads.iter();
         all.map(|(name, counts)| Sharer { name, counts }).collect()
+    }
+
+    /// Places of which there are several.
+    pub fn places(&self) -> impl Iterator<Item = CountScope> {
+        self.places.iter().map(|(place, _)| *place)
+    }
+
+    /// The machine's counts with this place alone of its kind; nothing where it has no counts, or is the only one.
+    pub fn at(&self, place: CountScope) -> Option<&Counts> {
+        let mut all = self.places.iter();
+        all.find(|(known, _)| *known == place)
+            .map(|(_, counts)| counts)
+    }
+
+    /// Waits at one place of several.
+    ///
+    /// # Errors
+    /// As [`waits_at`]; or there is no such place.
+    pub fn waits_at(&self, place: CountScope, idle: Option<&Scene>) -> Result<Waits, Refusal> {
+        let none = || Refusal::NotCounted {
+            what: format!("requests at {place}"),
+        };
+        let now = self.at(place).ok_or_else(none)?;
+        let kind = PlaceKind::of(place).ok_or_else(none)?;
+        let idle = idle.and_then(|idle| idle.at(place));
+        waits_at(&self.sharers(), kind, [now, &self.machine], idle)
     }
 
     /// Waits at the stages that workloads share.

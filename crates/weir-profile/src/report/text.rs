@@ -3,7 +3,7 @@
 
 use super::headline::because_of;
 use super::{Figures, Pathfinder, Report, Subject, is_not_recorded};
-use super::{model_text as model, phase_text};
+use super::{model_text as model, phase_text, place_text};
 use crate::figure::{Answer, Figure, Unit};
 use crate::findings::RuleOutcome;
 use crate::path_map::{PathMap, PathRow};
@@ -27,6 +27,7 @@ pub fn text(report: &Report) -> String {
     for subject in &report.subjects {
         describe(&mut out, subject);
     }
+    place_text::by_place(&mut out, &report.by_place);
     model::waits(&mut out, &report.waits);
     phase_text::lags(&mut out, &report.lags);
     findings(&mut out, report);
@@ -327,7 +328,7 @@ pub(super) fn said(answer: &Answer) -> String {
     }
 }
 
-fn number(figure: &Figure) -> String {
+pub(super) fn number(figure: &Figure) -> String {
     let value = figure.value;
     match figure.unit {
         Unit::Ratio if figure.share_of.is_some() && value <= 1.0 => {

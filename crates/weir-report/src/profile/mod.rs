@@ -20,6 +20,7 @@ mod findings;
 mod flows;
 mod load;
 mod paths;
+mod places;
 mod quality;
 mod server;
 mod single;

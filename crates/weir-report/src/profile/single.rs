@@ -2,7 +2,7 @@
 //! The page of one recording, in the order in which it is read: what is wrong, then what says so.
 
 use super::words::{cell, known_cell, queue_words, tail, words};
-use super::{Reported, findings, load, paths, quality, server, stalls, waits};
+use super::{Reported, findings, load, paths, places, quality, server, stalls, waits};
 use crate::Command;
 use crate::page::document::{Cell, Document, Part, Section, Table};
 use crate::picture::paint::Fonts;
@@ -100,6 +100,7 @@ fn servers(report: &Report, subjects: &[&Subject]) -> Vec<Part> {
         summary: "Table of the stages".into(),
         parts: stage_tables(machine),
     });
+    parts.extend(places::parts(report));
     let more: Vec<Part> = pictures.collect();
     if !more.is_empty() {
         parts.push(Part::Details {

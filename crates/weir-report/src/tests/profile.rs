@@ -325,7 +325,7 @@ fn little_is_said_to_be_little() {
 }
 
 #[test]
-fn several_devices_are_named_as_one_sum() {
+fn several_devices_are_a_sum_and_stand_apart() {
     let mut made = recording(2, &names(&["db"]), 1);
     for window in &mut made.windows {
         for place in [0, 1] {
@@ -334,13 +334,26 @@ fn several_devices_are_named_as_one_sum() {
                 ..count("device.reads.cxl.inserts", 1_000_000)
             });
             window.machine.push(Count {
+                of: CountScope::Device(place),
+                ..count(
+                    "device.reads.cxl.lines",
+                    1_000_000 * (1 + 3 * u64::from(place)),
+                )
+            });
+            window.machine.push(Count {
                 of: CountScope::Socket(place),
                 ..count("core.any.any.instructions", 1_000_000)
             });
         }
     }
     let (page, _) = page("two.windows", &reported(&made, None));
-    assert!(page.contains("sums over 2 sockets, 2 devices: these are not told apart"));
+    assert!(page.contains("sums over 2 sockets, 2 devices. What is counted"));
+    is_sound(&page);
+    let rows = page.split("<tr>").filter(|row| row.contains("device 1"));
+    let lines: Vec<&str> = rows
+        .filter(|row| row.contains("CXL device: all reads"))
+        .collect();
+    assert!(lines.len() == 1 && lines[0].contains("80"), "{lines:?}");
 }
 
 #[test]

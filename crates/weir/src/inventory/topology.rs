@@ -8,17 +8,17 @@ use crate::output::text::harmless;
 use anyhow::Result;
 use std::fmt::Display;
 use weir_core::Bytes;
-use weir_linux::Roots;
 use weir_linux::cxl::{
     CxlMemory, CxlNode, Dax, DaxParent, DecoderTarget, Fabric, Known, Region, Window,
 };
+use weir_linux::{CountedFabric, Roots};
 
 /// Shows it.
 ///
 /// # Errors
 /// A node that is named does not exist, stdout cannot be written.
 pub fn topology(args: &TopologyArgs, roots: &Roots) -> Result<Exit> {
-    let fabric = weir_linux::read_fabric(roots, &args.devices.nodes(roots)?);
+    let fabric = CountedFabric::read(roots, &args.devices.nodes(roots)?);
     if args.json {
         print_json(&fabric)?;
     } else {
@@ -66,9 +66,10 @@ fn size(bytes: &Known<u64>) -> String {
     known(bytes, |bytes| Bytes(*bytes).to_string())
 }
 
-fn page(fabric: &Fabric) -> String {
-    let mut out = String::new();
-    let mut roots: Vec<TopologyBranch> = fabric.nodes.iter().map(|n| node(fabric, n)).collect();
+fn page(counted: &CountedFabric) -> String {
+    let (mut out, fabric) = (String::new(), &counted.bus);
+    let nodes = fabric.nodes.iter();
+    let mut roots: Vec<TopologyBranch> = nodes.map(|n| node(counted, n)).collect();
     roots.extend(fabric.windows.iter().map(|w| window(fabric, w)));
     let left_over = fabric.devices.iter().filter(|device| {
         let has_it = |node: &CxlNode| {
@@ -87,8 +88,8 @@ fn page(fabric: &Fabric) -> String {
     for root in roots {
         root.draw(&mut out, "");
     }
-    if !fabric.port_pmus.is_empty() {
-        let names = fabric.port_pmus.join(" ");
+    if !counted.port_pmus.is_empty() {
+        let names = counted.port_pmus.join(" ");
         out += &format!(
             "PMUs of CXL ports: {}; the kernel does not say which port has which\n",
             harmless(&names)
@@ -111,8 +112,9 @@ fn where_else(device: &CxlMemory) -> String {
     }
 }
 
-fn node(fabric: &Fabric, node: &CxlNode) -> TopologyBranch {
-    let counters = match &node.counters[..] {
+fn node(counted: &CountedFabric, node: &CxlNode) -> TopologyBranch {
+    let fabric = &counted.bus;
+    let counters = match counted.counters_of(node) {
         [] => String::new(),
         groups => format!(", counted as {}", groups.join(" ")),
     };

@@ -6,6 +6,7 @@ use crate::cli::quantities::Span;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use weir_profile::TimeSpan;
 
 /// `weir profile`.
 #[derive(Debug, Args)]
@@ -187,21 +188,9 @@ pub struct ReportArgs {
     /// A file of windows
     pub file: PathBuf,
 
-    /// A file of windows of the idle machine, or of a time at which all was well
-    #[arg(long, value_name = "FILE")]
-    pub idle: Option<PathBuf>,
-
-    /// Only workloads with this in their name
-    #[arg(long, value_name = "NAME")]
-    pub workload: Option<String>,
-
-    /// Only windows from this time on, as the report shows times: 90s, 1.5ms
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub from: Option<RecordingMoment>,
-
-    /// Only windows up to this time
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub to: Option<RecordingMoment>,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: FilePartArgs,
 
     /// What it shows.
     #[command(flatten)]
@@ -214,6 +203,36 @@ pub struct ReportArgs {
     /// Write a page into this folder, and print only the answer
     #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "each"])]
     pub html: Option<PathBuf>,
+}
+
+/// Which part of a file is looked at, and what it is compared with.
+#[derive(Debug, Args)]
+pub struct FilePartArgs {
+    /// A file of windows of the idle machine, or of a time at which all was well: for waits and rules
+    #[arg(long, value_name = "FILE")]
+    pub idle: Option<PathBuf>,
+
+    /// Only workloads with this in their name, and not the machine
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+
+    /// Only windows from this time on, as the report shows times: 90s, 1.5ms
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub from: Option<RecordingMoment>,
+
+    /// Only windows up to this time
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub to: Option<RecordingMoment>,
+}
+
+impl FilePartArgs {
+    /// The span of time.
+    pub fn span(&self) -> TimeSpan {
+        TimeSpan {
+            from: self.from.map(|moment| moment.0),
+            to: self.to.map(|moment| moment.0),
+        }
+    }
 }
 
 /// What a report shows.
@@ -313,21 +332,9 @@ pub struct ProfileExportArgs {
     #[arg(long, value_enum, default_value = "windows")]
     pub table: ExportedFigures,
 
-    /// A file of windows of the idle machine, for waits and rules
-    #[arg(long, value_name = "FILE")]
-    pub idle: Option<PathBuf>,
-
-    /// Only workloads with this in their name, and not the machine; windows are exported whole
-    #[arg(long, value_name = "NAME")]
-    pub workload: Option<String>,
-
-    /// Only windows from this time on, as the report shows times: 90s, 1.5ms
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub from: Option<RecordingMoment>,
-
-    /// Only windows up to this time
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub to: Option<RecordingMoment>,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: FilePartArgs,
 
     /// Write into this new file [default: stdout]
     #[arg(long, value_name = "NEW")]
@@ -421,10 +428,12 @@ Scenarios:
   device-slow, tor-held, dram-contended, llc-displaced, fill-buffers-held, store-bound, prefetch-late,
   prefetch-useless, remote-socket, chains. Strengths: weak, medium, strong
   two:STRENGTH: likewise, with two of them at once, each with a victim of its own
+  A+B: two sockets, each with a device: A on socket 0, B on socket 1, without traffic between them
 
 Examples:
   weir profile sim 8-reverse
   weir profile sim random --seeds 20 --truth truth.jsonl --json > reports.jsonl
+  weir profile sim device-saturated:strong+healthy
   weir profile sim tor-held:strong --out held.windows --idle-out idle.windows
   weir profile report held.windows --idle idle.windows
 

@@ -12,7 +12,7 @@ use weir_profile::report::{self, Figures, Report, RuleReport};
 use weir_profile::stages::Stages;
 use weir_profile::stalls::StallSplit;
 use weir_profile::window_file::WindowEncoder;
-use weir_profile::{Refusal, TimeSpan, WindowFile};
+use weir_profile::{Refusal, WindowFile};
 
 /// Figures of one kind, under the name that `--table` has for them.
 #[derive(Serialize)]
@@ -51,17 +51,13 @@ pub fn export(args: &ProfileExportArgs) -> Result<Exit> {
         args.table,
         ExportedFigures::Windows | ExportedFigures::Recording
     );
-    if is_counts && args.workload.is_some() {
+    if is_counts && args.part.workload.is_some() {
         bail!("windows are exported whole: add --table stages, or leave out --workload");
     }
     if args.table == ExportedFigures::Recording && args.out.is_none() {
         bail!("a recording is no text: add --out NEW");
     }
-    let span = TimeSpan {
-        from: args.from.map(|moment| moment.0),
-        to: args.to.map(|moment| moment.0),
-    };
-    let file = part_of(&args.file, all_windows_of(&args.file)?, span)?;
+    let file = part_of(&args.file, all_windows_of(&args.file)?, args.part.span())?;
     let text = match args.table {
         ExportedFigures::Windows => file.to_text()?,
         ExportedFigures::Recording => String::new(),
@@ -90,15 +86,15 @@ fn recording(file: &WindowFile) -> Result<Vec<u8>> {
 }
 
 fn figures(args: &ProfileExportArgs, file: &WindowFile, what: ExportedFigures) -> Result<String> {
-    let idle = args.idle.as_deref().map(windows_of).transpose()?;
+    let idle = args.part.idle.as_deref().map(windows_of).transpose()?;
     let options = report::Options {
         idle: idle.as_ref(),
-        workload: args.workload.as_deref(),
+        workload: args.part.workload.as_deref(),
         each: what != ExportedFigures::Findings,
         ..report::Options::default()
     };
     let made = report::report(file, &options);
-    if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
+    if let (Some(name), true) = (&args.part.workload, made.subjects.is_empty()) {
         bail!(workload_not_found(name, file));
     }
     let lines = match what {

@@ -202,22 +202,19 @@ fn part_of(path: &Path, file: WindowFile, span: TimeSpan) -> Result<WindowFile> 
 }
 
 fn show(args: &ReportArgs) -> Result<Exit> {
-    let span = TimeSpan {
-        from: args.from.map(|moment| moment.0),
-        to: args.to.map(|moment| moment.0),
-    };
-    let file = part_of(&args.file, windows_of(&args.file)?, span)?;
-    let idle = args.idle.as_deref().map(windows_of).transpose()?;
+    let part = &args.part;
+    let file = part_of(&args.file, windows_of(&args.file)?, part.span())?;
+    let idle = part.idle.as_deref().map(windows_of).transpose()?;
     let options = report::Options {
         idle: idle.as_ref(),
-        workload: args.workload.as_deref(),
+        workload: part.workload.as_deref(),
         each: args.shown.each,
         pathfinder: args.shown.method == MethodName::Pathfinder,
         over_time: args.html.is_some(),
         brief: false,
     };
     let made = report::report(&file, &options);
-    if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
+    if let (Some(name), true) = (&part.workload, made.subjects.is_empty()) {
         bail!(workload_not_found(name, &file));
     }
     match &args.html {

@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_core::{Window, WorkloadId};
+use weir_linux::{Roots, process_workload};
 use weir_profile::Refusal;
 use weir_profile::report::workload_stalls;
 use weir_profile::stalls::StallSplit;
@@ -100,8 +101,17 @@ fn read_as(run_dir: &Path, options: &OpenOptions) -> Option<PublishedWaits> {
     (is_known && found.holds(wall_unix_ms())).then_some(found)
 }
 
+/// The name that `weir top` has for a workload: a process is counted by the name that perf has for it, `COMMAND-PID`, and
+/// shown by its number and start. Cgroups have one name.
+fn shown_as(roots: &Roots, name: &str) -> WorkloadId {
+    let pid = name.rsplit_once('-').filter(|_| !name.starts_with('/'));
+    let process = pid.and_then(|(_, pid)| process_workload(roots, pid.parse().ok()?));
+    process.unwrap_or_else(|| WorkloadId::new(name))
+}
+
 /// The writing end.
 pub struct WaitsPublisher {
+    roots: Roots,
     dir: PathBuf,
     interval: Duration,
     readers: Readers,
@@ -109,11 +119,13 @@ pub struct WaitsPublisher {
 }
 
 impl WaitsPublisher {
-    /// Publishes into this directory, which is made where it can be.
-    pub fn new(run_dir: &Path, interval: Duration) -> WaitsPublisher {
+    /// Publishes into weir's directory of run-time files, which is made where it can be.
+    pub fn new(roots: &Roots, interval: Duration) -> WaitsPublisher {
+        let run_dir = roots.run.as_path();
         // Where it cannot be made, `weir top` has no such column, and the profile goes on.
         let _ = make_run_dir(run_dir);
         WaitsPublisher {
+            roots: roots.clone(),
             dir: run_dir.to_path_buf(),
             interval,
             readers: Readers::of(run_dir, FILE_NAME),
@@ -150,7 +162,7 @@ impl WaitsPublisher {
         }
         let known = stalls.into_iter().filter_map(|(name, split)| {
             let waits = WaitsIn::of(split.as_ref().ok()?)?;
-            Some((WorkloadId::new(name), waits))
+            Some((shown_as(&self.roots, &name), waits))
         });
         let next = (cost * SPACING_UNREAD).max(SPACING_UNREAD_LEAST) + self.interval * 3;
         let now = wall_unix_ms();
@@ -202,10 +214,10 @@ pub struct WaitsThread {
 
 impl WaitsThread {
     /// Starts it. Where no thread can be had, nothing is published.
-    pub fn start(run_dir: &Path, interval: Duration, header: Header) -> WaitsThread {
+    pub fn start(roots: &Roots, interval: Duration, header: Header) -> WaitsThread {
         let (windows, counted) = channel();
-        let dir = run_dir.to_path_buf();
-        let run = move || publish_all(WaitsPublisher::new(&dir, interval), header, &counted);
+        let publisher = WaitsPublisher::new(roots, interval);
+        let run = move || publish_all(publisher, header, &counted);
         let name = "weir-waits-in".to_owned();
         let thread = thread::Builder::new().name(name).spawn(run).ok();
         WaitsThread {
@@ -286,8 +298,9 @@ mod tests {
     #[test]
     fn it_is_published_within_a_hundredth_of_the_time_and_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join("run");
-        let mut publisher = WaitsPublisher::new(&run, Duration::from_secs(1));
+        let roots = Roots::beneath(dir.path());
+        let run = roots.run.clone();
+        let mut publisher = WaitsPublisher::new(&roots, Duration::from_secs(1));
         assert!(publisher.last.is_none());
         publisher.publish(BTreeMap::new(), Duration::from_millis(20));
         let at = publisher.last.unwrap().0;
@@ -309,10 +322,31 @@ mod tests {
         let parent = std::os::unix::process::parent_id();
         let theirs = published(dir.path(), |all| all.writer_pid = parent);
         assert!(theirs.is_some());
-        let mut publisher = WaitsPublisher::new(dir.path(), Duration::from_secs(1));
+        let roots = Roots {
+            run: dir.path().to_path_buf(),
+            ..Roots::beneath(dir.path())
+        };
+        let mut publisher = WaitsPublisher::new(&roots, Duration::from_secs(1));
         publisher.publish(BTreeMap::new(), Duration::ZERO);
         drop(publisher);
         assert_eq!(read(dir.path()), theirs);
+    }
+
+    #[test]
+    fn a_process_is_shown_by_number_and_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = Roots::beneath(dir.path());
+        let process = roots.proc.join("4711");
+        std::fs::create_dir_all(&process).unwrap();
+        let zeros = "0 ".repeat(17);
+        let rest = "0 ".repeat(30);
+        let stat = format!("4711 (my job) S 1 {zeros}9000 {rest}\n");
+        std::fs::write(process.join("stat"), stat).unwrap();
+        let shown = |name: &str| shown_as(&roots, name).as_str().to_owned();
+        assert_eq!(shown("my job-4711"), "pid:4711@9000");
+        for same in ["my job-4712", "/a.slice/x-4711", "machine", "job-"] {
+            assert_eq!(shown(same), same);
+        }
     }
 
     proptest! {

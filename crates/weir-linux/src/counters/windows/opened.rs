@@ -37,6 +37,8 @@ pub(super) struct OpenCounters {
     pub(super) lanes: Vec<CountingLane>,
     pub(super) pools: Vec<Pool>,
     pub(super) places: Vec<CountingPlace>,
+    /// PMUs at each port and device, with their sockets.
+    pub(super) pmus: BTreeMap<CountScope, BTreeSet<String>>,
     cpus: BTreeSet<u32>,
     /// Sets that the kernel refuses though it takes their events one by one.
     refused: BTreeMap<(usize, usize), Missing>,
@@ -63,6 +65,7 @@ impl OpenCounters {
             lanes,
             pools: Vec::new(),
             places: Vec::new(),
+            pmus: BTreeMap::new(),
             cpus: online(roots).unwrap_or_default().into_iter().collect(),
             refused: BTreeMap::new(),
             is_other_tree: false,
@@ -192,6 +195,10 @@ impl OpenCounters {
                     Scope::Device | Scope::Group => CountScope::Device(index),
                     _ => CountScope::Socket(socket(&self.roots, *cpu)),
                 };
+                if !matches!(of, CountScope::Socket(_)) {
+                    let named = format!("{}, socket {}", events.name, socket(&self.roots, *cpu));
+                    self.pmus.entry(of).or_default().insert(named);
+                }
                 let new = NewPlace {
                     lane,
                     pool: self.pool(lane, of, None),

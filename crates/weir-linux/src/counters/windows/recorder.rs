@@ -15,6 +15,7 @@ use crate::kernel::clock::{now, sleep_until};
 use crate::options::Roots;
 use std::collections::BTreeMap;
 use std::io;
+use std::mem::discriminant;
 use weir_core::window::{Count, CountProvenance, CountScope, WorkloadCounts};
 use weir_core::{Missing, Nanos, Role, Window};
 
@@ -79,6 +80,24 @@ impl WindowRecorder {
         roles
             .filter_map(|role| Some((role.role, role.capacity?)))
             .collect()
+    }
+
+    /// What ports and devices are, where there are several of a kind: `port 1: uncore_cxlcm_0, socket 1`.
+    pub fn places(&self) -> Vec<String> {
+        let all = &self.open.pmus;
+        let is_one_of_several = |place: &CountScope| {
+            let same = all
+                .keys()
+                .filter(|of| discriminant(*of) == discriminant(place));
+            same.count() > 1
+        };
+        let several = all.iter().filter(|(place, _)| is_one_of_several(place));
+        let said = several.map(|(place, pmus)| {
+            let pmus: Vec<&str> = pmus.iter().map(String::as_str).collect();
+            let place = place.to_string().replace(':', " ");
+            format!("{place}: {}", pmus.join("; "))
+        });
+        said.collect()
     }
 
     /// Begins to count; lets the command go.

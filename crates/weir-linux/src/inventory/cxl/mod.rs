@@ -51,9 +51,6 @@ pub struct Fabric {
     pub dax: Vec<Dax>,
     /// Nodes with memory and without CPUs, CXL memory or not.
     pub nodes: Vec<CxlNode>,
-    /// PMUs of CXL ports of sockets, if they were looked for ([`crate::read_fabric`]). The kernel does not say
-    /// which port has which.
-    pub port_pmus: Vec<String>,
     /// What could not be read.
     pub problems: Vec<Missing>,
 }
@@ -184,8 +181,6 @@ pub struct CxlNode {
     pub regions: Known<Vec<String>>,
     /// Devices that this memory belongs to, or why none is known.
     pub devices: Known<Vec<String>>,
-    /// Groups of access counters on it, if they were looked for ([`crate::read_fabric`]).
-    pub counters: Vec<String>,
 }
 
 impl Fabric {

@@ -56,7 +56,6 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
                 ))),
                 false => Ok(regions),
             },
-            counters: Vec::new(),
         };
         bus.fabric.nodes.push(node);
     }

@@ -132,7 +132,8 @@ fn what_a_kernel_made_of_qemu_s_device() {
 #[test]
 fn two_interleaved_devices_and_one_left_over() {
     let tree = Tree::of(TWO_WAY);
-    let fabric = crate::counters::read_fabric(&tree.roots(), &[]);
+    let counted = crate::counters::CountedFabric::read(&tree.roots(), &[]);
+    let fabric = &counted.bus;
     assert_eq!(fabric.problems, []);
     assert_eq!(
         fabric.windows[0].bridges,
@@ -170,7 +171,12 @@ fn two_interleaved_devices_and_one_left_over() {
     );
     assert_eq!((third.name.as_str(), third.pmus.len()), ("mem10", 2));
     assert!(third.endpoint.is_err() && third.regions.is_empty());
-    assert_eq!(fabric.port_pmus, ["uncore_cxlcm_0"]);
+    assert_eq!(counted.port_pmus, ["uncore_cxlcm_0"]);
+    let json = serde_json::to_value(&counted).unwrap();
+    assert_eq!(json["port_pmus"][0], "uncore_cxlcm_0");
+    let groups = serde_json::json!(counted.counters_of(&fabric.nodes[0]));
+    assert_eq!(json["nodes"][0]["counters"], groups);
+    assert_eq!(json["nodes"][0]["id"], fabric.nodes[0].id);
 }
 
 #[test]

@@ -136,6 +136,12 @@ fn a_file_that_is_cut_is_read_up_to_the_cut() {
             .notes
             .iter()
             .any(|note| note.contains("in the middle of a window"));
+        let is_changed = read
+            .header
+            .notes
+            .iter()
+            .any(|note| note.contains("changed"));
+        assert!(!is_changed, "{at}: {:?}", read.header.notes);
         // A frame ends and another begins with the first window of that one.
         let is_between = at > ends[120] && at < ends[121];
         assert!(
@@ -166,8 +172,30 @@ fn a_changed_byte_costs_its_frame_and_is_said() {
     let read = WindowFile::read(&changed).unwrap();
     assert_eq!(read.windows, all[120..]);
     assert!(read.header.notes[1].contains("first windows are left out"));
-    let why = WindowFile::read(&bytes[..20]).unwrap_err().to_string();
+    let one = &bytes[..ends[0]];
+    let mut changed = one.to_vec();
+    changed[one.len() / 2] ^= 1;
+    changed.extend(b"more");
+    let why = WindowFile::read(&changed).unwrap_err().to_string();
     assert!(why.contains("no part of it is whole"), "{why}");
+}
+
+/// Nothing of it was changed: it ends too soon.
+#[test]
+fn a_file_that_is_cut_before_its_first_window_says_so() {
+    let (bytes, ends) = written(&windows(3));
+    for at in 1..ends[0] {
+        match WindowFile::read(&bytes[..at]) {
+            Err(why) => assert_eq!(why, WindowFileError::Cut, "{at}"),
+            // The header's text is whole some bytes before its block is.
+            Ok(read) => assert!(read.windows.is_empty() && at + 4 > ends[0], "{at}"),
+        }
+    }
+    assert!(
+        WindowFileError::Cut
+            .to_string()
+            .contains("cut off in its first bytes")
+    );
 }
 
 #[test]

@@ -161,6 +161,8 @@ fn drain(
 enum Loss {
     /// It ends in the middle of a line.
     Cut,
+    /// It ends in the middle of a frame's header, or before it.
+    CutHeader,
     /// A frame's bytes were changed.
     Damaged,
 }
@@ -176,6 +178,8 @@ pub(super) struct FrameReader<'a> {
     kept: Together,
     /// Windows of the file, and whether each of them is wanted.
     window_count: usize,
+    /// Whether its last frame ends before its header does.
+    is_cut: bool,
     is_exact: bool,
     text_bytes: u64,
     notes: Vec<String>,
@@ -195,6 +199,7 @@ impl<'a> FrameReader<'a> {
                 false => COUNTS_KEPT_MAX,
             }),
             window_count: 0,
+            is_cut: false,
             is_exact,
             text_bytes: 0,
             notes: Vec::new(),
@@ -211,7 +216,8 @@ impl<'a> FrameReader<'a> {
             let begin = self.at;
             match self.frame()? {
                 None => {}
-                Some(Loss::Cut) => self.notes.push(
+                Some(Loss::CutHeader) if self.header.is_none() => self.is_cut = true,
+                Some(Loss::Cut | Loss::CutHeader) => self.notes.push(
                     "the recording ended in the middle of a window, which is left out".to_owned(),
                 ),
                 Some(Loss::Damaged) => {
@@ -229,7 +235,10 @@ impl<'a> FrameReader<'a> {
                 self.counts = 0;
             }
         }
-        let mut header = self.header.ok_or(WindowFileError::Damaged)?;
+        let mut header = self.header.ok_or(match self.is_cut {
+            true => WindowFileError::Cut,
+            false => WindowFileError::Damaged,
+        })?;
         let (windows, each) = self.kept.into_windows();
         if each > 1 {
             self.notes.push(format!(
@@ -266,7 +275,7 @@ impl<'a> FrameReader<'a> {
         let Ok(mut zstd) = decoder() else {
             return Ok(Some(Loss::Damaged));
         };
-        let mut lines = FrameLines::default();
+        let (mut lines, begin) = (FrameLines::default(), self.at);
         let mut input = InBuffer::around(self.bytes.get(self.at..).unwrap_or_default());
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
@@ -288,14 +297,19 @@ impl<'a> FrameReader<'a> {
             }
             if is_end || is_stuck {
                 self.at += input.pos().max(1);
-                return self.ended(lines, hint);
+                return self.ended(lines, hint, begin);
             }
         }
     }
 
     /// A fault of a frame with a good checksum is the writer's. In one without, it is damage. `hint`: the bytes
-    /// that would come next, 0 at the end of a frame.
-    fn ended(&self, lines: FrameLines, hint: usize) -> Result<Option<Loss>, WindowFileError> {
+    /// that would come next, 0 at the end of a frame. `begin`: where the frame begins.
+    fn ended(
+        &self,
+        lines: FrameLines,
+        hint: usize,
+        begin: usize,
+    ) -> Result<Option<Loss>, WindowFileError> {
         let is_cut = !lines.rest.is_empty() || !matches!(hint, 0 | BLOCK_HEADER_BYTES);
         match (lines.fault, hint == 0) {
             (Some(why), true) => Err(WindowFileError::Line {
@@ -303,6 +317,12 @@ impl<'a> FrameReader<'a> {
                 why,
             }),
             (Some(_), false) => Ok(Some(Loss::Damaged)),
+            // More bytes are wanted, there are none, and no other frame follows.
+            (None, false)
+                if !lines.has_header && self.next_frame(begin + 1) == self.bytes.len() =>
+            {
+                Ok(Some(Loss::CutHeader))
+            }
             (None, _) if !lines.has_header => Ok(Some(Loss::Damaged)),
             (None, _) => Ok(is_cut.then_some(Loss::Cut)),
         }

@@ -102,6 +102,11 @@ pub enum WindowFileError {
     /// Lines of format 2 that somebody has decompressed.
     #[error("its lines are of format 2, which is read compressed: compress it with zstd")]
     Decompressed,
+    /// The first bytes of a recording, and no more.
+    #[error(
+        "the file is cut off in its first bytes, before its first window: copy it again, or record again"
+    )]
+    Cut,
     /// Frames of which none is whole.
     #[error("bytes of the file were changed, and no part of it is whole: record again")]
     Damaged,
@@ -141,6 +146,9 @@ impl WindowFile {
     fn read_as(bytes: &[u8], is_exact: bool) -> Result<WindowFile, WindowFileError> {
         if bytes.starts_with(&frames::MAGIC) {
             return frames::FrameReader::new(bytes, is_exact).read();
+        }
+        if !bytes.is_empty() && frames::MAGIC.starts_with(bytes) {
+            return Err(WindowFileError::Cut);
         }
         // Names need not be UTF-8.
         WindowFile::parse(&String::from_utf8_lossy(bytes))

@@ -95,7 +95,7 @@ impl LiveFeed {
     pub fn counted(roots: &Roots, counting: LiveCounting) -> Result<LiveFeed> {
         let (opened_send, opened) = sync_channel(1);
         let (windows_send, windows) = channel();
-        let (own, dir) = (roots.clone(), roots.run.clone());
+        let (own, for_top) = (roots.clone(), roots.clone());
         let asked = (counting.asked)(&counting.cgroups, counting.pid);
         let interval = counting.interval;
         // The recorder is made inside of its thread: it need not be able to travel.
@@ -105,7 +105,7 @@ impl LiveFeed {
         let header = opened.recv().context("the counting thread has ended")??;
         let (send, news) = sync_channel(1);
         spawn("weir-live", move || {
-            let publisher = WaitsPublisher::new(&dir, interval);
+            let publisher = WaitsPublisher::new(&for_top, interval);
             // As in `recorded`.
             let _ = figures(header, &windows, &counting, publisher, &FeedSender(send));
         })?;

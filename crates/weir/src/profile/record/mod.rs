@@ -63,11 +63,11 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     let header = Header {
         family: recorder.family().map(str::to_owned),
         capacities: recorder.capacities().into_iter().collect(),
-        notes: notes(&recorder.not_counted()),
+        notes: [recorder.places(), notes(&recorder.not_counted())].concat(),
         ..Header::new("weir profile record")
     };
     let mut sink = WindowSink::new(new_file(&args.file)?, &args.file, &header)?;
-    let waits = WaitsThread::start(&roots.run, interval, header);
+    let waits = WaitsThread::start(roots, interval, header);
     recorder.start()?;
     let is_stopped = || stop.load(Ordering::Relaxed) != 0;
     let counted = count(args, &mut recorder, (&mut sink, &waits), &is_stopped);

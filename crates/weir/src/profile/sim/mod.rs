@@ -11,6 +11,7 @@
 mod idle_recording;
 mod role_sources;
 mod scenarios;
+mod sockets;
 mod truth_file;
 mod windows;
 
@@ -24,6 +25,7 @@ use crate::cli::exit::{Exit, print};
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use sockets::{SocketRuns, record_sockets};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_hw::server::Scenario;
@@ -78,7 +80,7 @@ struct SeedReport<'a> {
 /// # Errors
 /// The scenario is wrong or does not exist, or a file cannot be written.
 pub fn simulate(args: &ProfileSimArgs) -> Result<Exit> {
-    let runs = ServerRuns::named(&args.scenario)?;
+    let runs = SocketRuns::named(&args.scenario)?;
     let is_several = args.seeds > 1;
     for path in [&args.out, &args.idle_out].into_iter().flatten() {
         if is_several && !path.to_string_lossy().contains(SEED_WORD) {
@@ -93,26 +95,27 @@ pub fn simulate(args: &ProfileSimArgs) -> Result<Exit> {
     let mut exit = Exit::Done;
     for n in 0..u64::from(args.seeds) {
         let seed = args.seed.wrapping_add(n);
-        let scenario = runs.scenario(seed)?;
-        let mut recording = record_server(&scenario, seed)?;
-        if args.what_if {
-            recording.truth.what_if = speedups(&scenario, seed)?;
-        }
-        let idle = record_idle(&scenario, seed)?;
-        if let (Some(file), Some(path)) = (&mut truth, &args.truth) {
-            let line = serde_json::to_string(&recording.truth)? + "\n";
-            let written = file.write_all(line.as_bytes());
-            written.with_context(|| format!("cannot write {}", shown(path)))?;
+        let scenarios = runs.scenarios(seed)?;
+        let mut recording = record_sockets(&scenarios)?;
+        for (socket, (scenario, seed)) in recording.sockets.iter_mut().zip(&scenarios) {
+            if args.what_if {
+                socket.truth.what_if = speedups(scenario, *seed)?;
+            }
+            if let (Some(file), Some(path)) = (&mut truth, &args.truth) {
+                let line = serde_json::to_string(&socket.truth)? + "\n";
+                let written = file.write_all(line.as_bytes());
+                written.with_context(|| format!("cannot write {}", shown(path)))?;
+            }
         }
         write_windows(args.out.as_deref(), &recording.file, seed)?;
-        write_windows(args.idle_out.as_deref(), &idle, seed)?;
+        write_windows(args.idle_out.as_deref(), &recording.idle, seed)?;
+        let names = scenarios.iter().map(|(scenario, _)| scenario.name.as_str());
+        let name = names.collect::<Vec<_>>().join("+");
         if is_several && !args.json {
-            print(&format!(
-                "\n#### {}, seed {seed}\n",
-                harmless(&scenario.name)
-            ))?;
+            print(&format!("\n#### {}, seed {seed}\n", harmless(&name)))?;
         }
-        if let Exit::Finding = report_seed(args, &scenario.name, seed, &recording.file, &idle)? {
+        let files = (&recording.file, &recording.idle);
+        if let Exit::Finding = report_seed(args, &name, seed, files)? {
             exit = Exit::Finding;
         }
     }
@@ -123,8 +126,7 @@ fn report_seed(
     args: &ProfileSimArgs,
     scenario: &str,
     seed: u64,
-    file: &WindowFile,
-    idle: &WindowFile,
+    (file, idle): (&WindowFile, &WindowFile),
 ) -> Result<Exit> {
     let options = report::Options {
         idle: Some(idle),

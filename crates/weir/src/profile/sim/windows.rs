@@ -256,7 +256,7 @@ fn count(events: &BoxEvents, source: &RoleSource, of: CountScope) -> Option<Coun
 }
 
 /// One count a role over several CPUs, in which those without a counter count as the others do.
-fn summed<'a>(all: impl Iterator<Item = &'a Vec<Count>>, of: CountScope) -> Vec<Count> {
+pub(super) fn summed<'a>(all: impl Iterator<Item = &'a Vec<Count>>, of: CountScope) -> Vec<Count> {
     let mut sums: BTreeMap<Role, Vec<&Count>> = BTreeMap::new();
     for count in all.flatten() {
         sums.entry(count.role).or_default().push(count);

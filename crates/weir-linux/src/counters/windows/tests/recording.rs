@@ -91,6 +91,11 @@ fn counts_of_turns_stand_for_the_whole_time() {
         )
         .is_some()
     );
+    let places = [
+        "port 0: uncore_cxlcm_0, socket 0",
+        "port 1: uncore_cxlcm_1, socket 0",
+    ];
+    assert_eq!(recorder.places(), places);
     assert_eq!((recorder.never_ran(), recorder.unread()), (Vec::new(), 0));
 }
 
