@@ -103,7 +103,7 @@ fn kernel_reads(bench: &Bench, archive: Lz4Initramfs, files: &[Unpacked]) -> Res
     // The archive, what it becomes, and as much again: a tmpfs takes half of memory.
     let machine = TestbedMachine {
         cpu_count: 1,
-        dram_mib: 512 + 3 * (pages * PAGE_BYTES >> 20) as u64,
+        dram_mib: 512 + 3 * ((pages * PAGE_BYTES) >> 20) as u64,
         groups_mib: vec![128],
         ..TestbedMachine::default()
     };
