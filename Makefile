@@ -9,7 +9,7 @@ RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools packages packages-test packages-reproduce
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools packages packages-test packages-reproduce
 
 # What `make run` says first.
 define PLAN
@@ -59,6 +59,14 @@ rtl-prove: rtl-tools
 # 10^8 accesses each for 4096 and for 16 384 groups.
 rtl-soak: rtl-tools
 	rtl/run-checks soak
+
+# 10^5 pages of each program's memory through the engines, their twins, liblz4 and the guest's kernel: an hour and
+# more. WEIR_CORPUS: a folder with files of pages instead; WEIR_CORPUS_PAGES: fewer of each.
+rtl-corpora: build rtl-tools
+	$(call install,redis-server:redis-server)
+	rtl/run-checks corpora
+	WEIR_CORPUS="$${WEIR_CORPUS:-$(CURDIR)/rtl/target/corpora}" WEIR_VM_TESTS=required \
+	    $(CARGO) test --release -p weir-testbed --test vm -- --ignored --nocapture corpora
 
 # The table in docs/evidence/rtl.md. Registers at 512 groups alone take many minutes.
 rtl-resources: rtl-tools

@@ -114,35 +114,40 @@ claim_graph() {
         abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $2/equal.aig" > /dev/null
 }
 
-# proved FOLDER SECONDS: for all times. refuted FOLDER SECONDS: by a run that shows a difference.
+# Seconds after which a solver is ended. Many times what any claim takes, so that no verdict hangs on how fast the
+# machine is: what is to be refuted has a bound in clocks.
+patience=14400
+
+# proved FOLDER: for all times.
 proved() {
-    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $patience" > "$1/abc.log" 2>&1
     grep -q "^Property proved" "$1/abc.log"
 }
-# each_proved FOLDER SECONDS: the same, each claim by itself, which need not make one with the others.
+# each_proved FOLDER: the same, each claim by itself, which need not make one with the others.
 each_proved() {
-    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -a -T $2" > "$1/abc.log" 2>&1
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -a -T $patience" > "$1/abc.log" 2>&1
     grep -q "^Properties:.*Disproved = 0. Undecided = 0." "$1/abc.log"
 }
+# refuted FOLDER CLOCKS: by a run of at most that many clocks, which shows a difference.
 refuted() {
-    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; bmc3 -T $2" > "$1/abc.log" 2>&1
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; bmc3 -F $2 -T $patience" > "$1/abc.log" 2>&1
     grep -q "was asserted in frame" "$1/abc.log"
 }
-# refuted_deep FOLDER SECONDS: the same, for runs of more than some 20 clocks.
+# refuted_deep FOLDER CLOCKS: the same, where more than some 20 clocks are needed.
 refuted_deep() {
-    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -F $2 -T $patience" > "$1/abc.log" 2>&1
     grep -q "was asserted in frame" "$1/abc.log"
 }
-# bounded FOLDER CLOCKS SECONDS: no difference in that many clocks.
+# bounded FOLDER CLOCKS: no difference in that many clocks.
 bounded() {
-    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $3" > "$1/abc.log" 2>&1
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $patience" > "$1/abc.log" 2>&1
     grep -q "No output asserted in $2 frames" "$1/abc.log"
 }
 
-# unrolled FOLDER CLOCKS SECONDS: no difference in that many clocks, as one function of all inputs. For arithmetic:
-# equal words in the middle are found and merged, which `bounded` does not do.
+# unrolled FOLDER CLOCKS: no difference in that many clocks, as one function of all inputs. For arithmetic: equal words
+# in the middle are found and merged, which `bounded` does not do.
 unrolled() {
-    timeout "$3" yosys-abc -c "read_aiger $1/equal.aig; fold; strash; frames -i -F $2; strash; fraig; iprove" \
+    timeout "$patience" yosys-abc -c "read_aiger $1/equal.aig; fold; strash; frames -i -F $2; strash; fraig; iprove" \
         > "$1/abc.log" 2>&1 || return 1
     grep -q "^UNSATISFIABLE" "$1/abc.log"
 }

@@ -5,6 +5,9 @@
 // Each case runs twice. First the source always has a beat and the sink always takes one: bytes, flaw and
 // clocks must be the twin's. Then both wait at random: bytes and flaw. The memories begin with anything.
 //
+// `corpus`: the cases are those of a program's memory. No page need be refused then, and one case in 16 runs with
+// waits.
+//
 // Prints PASS or FAIL and figures.
 #include "verilated.h"
 #include <cstdint>
@@ -71,8 +74,8 @@ static Run run(Engine &engine, const Case &c, bool waits) {
         engine.io_command_bits_inputBytes = c.input_bytes;
         set_limit(engine, c);
         size_t at = r.beats_in * BEAT;
-        uint8_t beat[BEAT];
-        for (auto &byte : beat) byte = draw();
+        uint32_t beat[BEAT / 4];
+        for (auto &word : beat) word = draw();
         if (at < c.input.size()) memcpy(beat, &c.input[at], std::min(BEAT, c.input.size() - at));
         memcpy(&engine.io_in_bits, beat, BEAT);
         engine.io_in_valid = !(waits && draw() % 3);
@@ -113,7 +116,8 @@ static const char *judge(const Case &c, const Run &r, bool waits) {
     return nullptr;
 }
 
-int main() {
+int main(int count, char **arguments) {
+    const bool corpus = count > 1 && !strcmp(arguments[1], "corpus");
     Verilated::randReset(2);
     Verilated::randSeed(1);
     Engine engine;
@@ -124,6 +128,7 @@ int main() {
     uint64_t cases = 0, refused = 0, clocks = 0;
     for (; read_case(c); cases++, refused += c.flaw != 0, clocks += c.clocks) {
         for (bool waits : {false, true}) {
+            if (waits && corpus && cases % 16) continue;
             Run r = run(engine, c, waits);
             if (const char *what = judge(c, r, waits)) {
                 printf("FAIL case %lu%s: %s; %u bytes, flaw %u, %u clocks; twin %u bytes, flaw %u, %u clocks\n", cases,
@@ -133,6 +138,6 @@ int main() {
         }
     }
     engine.final();
-    if (!refused || refused == cases) return printf("FAIL %lu cases, %lu refused: no test\n", cases, refused), 1;
+    if ((!refused && !corpus) || refused == cases) return printf("FAIL %lu cases, %lu refused: no test\n", cases, refused), 1;
     printf("PASS %lu cases, %lu of them refused, %lu clocks\n", cases, refused, clocks);
 }

@@ -31,13 +31,6 @@ pub fn scala(view: &View) -> String {
         }
         out.push_str("  }\n");
     }
-    out.push_str(
-        "\n  /** A register: where it lies in its block, its width in bits, what it always reads, and the\n    \
-         * feature that it belongs to.\n    */\n  \
-         case class Register(\n    \
-         offsetBytes: Int,\n    widthBits: Int,\n    writable: Boolean,\n    \
-         value: Option[BigInt],\n    feature: Option[Int]\n  )\n",
-    );
     for block in &view.blocks {
         let (doc, object) = (block.scala_doc, block.scala_object);
         let _ = writeln!(out, "\n  /** {doc} */\n  object {object} {{");

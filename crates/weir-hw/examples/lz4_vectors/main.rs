@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `lz4_vectors ENGINE COUNT SEED [CORPUS]`: what the twin of an LZ4 engine answers, for the bench of its RTL
 //! (`rtl/sim/lz4.cpp`), on standard output. Engines: lz4-decoder, and lz4-encoder-1, -2, -4, -8 (positions a
-//! clock). A corpus gives its pages instead of drawn ones.
+//! clock). A corpus gives its pages instead of drawn ones; the decoder gets their blocks, by turns liblz4's and the
+//! encoder's of 4 positions.
 //!
 //! A case is five numbers of 32 bits, little endian, then input and output: bytes of input, limit, flaw
 //! (0: none), clocks, bytes of output.
@@ -114,6 +115,24 @@ fn write_page(
     Ok(())
 }
 
+/// The page of a corpus for the encoder; for the decoder a block of it: the encoder's in every other case, else or if
+/// that is refused liblz4's, and none if that is longer than a page.
+fn write_corpus_page(
+    file: &mut impl Write,
+    engine: Engine,
+    page: &[u8],
+    case: usize,
+) -> Result<(), Box<dyn Error>> {
+    let is_ours = matches!(engine, Engine::Decoder) && case % 2 == 1;
+    match is_ours.then(|| encode(page, Positions::Four)) {
+        Some(Ok(EngineRun { bytes, .. })) => {
+            write_case(file, &bytes, page.len(), &decoded(&bytes, page.len())?)?;
+        }
+        _ => write_page(file, engine, page, None)?,
+    }
+    Ok(())
+}
+
 /// Pages of all lengths, one in four as long as can be; two blocks in three are hostile.
 fn write_drawn(
     file: &mut impl Write,
@@ -147,8 +166,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     match corpus.first() {
         Some(corpus) => {
             let corpus = std::fs::read(corpus)?;
-            for page in corpus.chunks_exact(PAGE_BYTES).take(count) {
-                write_page(&mut file, engine, page, None)?;
+            for (case, page) in corpus.chunks_exact(PAGE_BYTES).take(count).enumerate() {
+                write_corpus_page(&mut file, engine, page, case)?;
             }
         }
         None => write_drawn(&mut file, engine, count, seed.parse()?)?,

@@ -31,6 +31,12 @@ pub enum Ink {
     Fourth,
     /// A fifth curve.
     Fifth,
+    /// A sixth curve.
+    Sixth,
+    /// A seventh curve.
+    Seventh,
+    /// An eighth curve.
+    Eighth,
     /// Limits over time.
     Limit,
     /// The page itself: under words that stand on areas, and between areas.
@@ -124,7 +130,7 @@ impl Hatch {
 }
 
 impl Ink {
-    const ALL: [Ink; 25] = [
+    const ALL: [Ink; 28] = [
         Ink::Text,
         Ink::Muted,
         Ink::Grid,
@@ -137,6 +143,9 @@ impl Ink {
         Ink::Third,
         Ink::Fourth,
         Ink::Fifth,
+        Ink::Sixth,
+        Ink::Seventh,
+        Ink::Eighth,
         Ink::Limit,
         Ink::Page,
         Ink::Cxl,
@@ -153,7 +162,16 @@ impl Ink {
     ];
 
     /// For curves that lie in one panel, in this order.
-    pub const CURVES: [Ink; 5] = [Ink::Held, Ink::Free, Ink::Third, Ink::Fourth, Ink::Fifth];
+    pub const CURVES: [Ink; 8] = [
+        Ink::Held,
+        Ink::Free,
+        Ink::Third,
+        Ink::Fourth,
+        Ink::Fifth,
+        Ink::Sixth,
+        Ink::Seventh,
+        Ink::Eighth,
+    ];
 
     /// Its class in a page.
     pub fn class(self) -> &'static str {
@@ -170,6 +188,9 @@ impl Ink {
             Ink::Third => "i-third",
             Ink::Fourth => "i-fourth",
             Ink::Fifth => "i-fifth",
+            Ink::Sixth => "i-sixth",
+            Ink::Seventh => "i-seventh",
+            Ink::Eighth => "i-eighth",
             Ink::Limit => "i-limit",
             Ink::Page => "i-page",
             Ink::Cxl => "i-cxl",
@@ -200,7 +221,10 @@ impl Ink {
             Ink::Capacity => (0x57606a, 0x9aa4b0),
             Ink::Third => (0x009e73, 0x2fc79c),
             Ink::Fourth => (0xaa4499, 0xe09cc4),
-            Ink::Fifth => (0xb8860b, 0xf2c14e),
+            Ink::Fifth => (0x968a00, 0xf0dc5a),
+            Ink::Sixth => (0x1b1f24, 0xe6e8eb),
+            Ink::Seventh => (0x8b949e, 0x7d8894),
+            Ink::Eighth => (0x56b4e9, 0x2f6fe0),
             Ink::Limit => (0x009e73, 0x2fc79c),
             Ink::Page => (0xffffff, 0x14181d),
             Ink::Cxl => (0xd55e00, 0xf08a3c),
@@ -234,6 +258,8 @@ impl Ink {
             Ink::SetPoint => Some([7.0, 4.0]),
             Ink::Capacity => Some([1.5, 3.5]),
             Ink::Limit => Some([4.0, 2.5]),
+            Ink::Seventh => Some([8.0, 3.0]),
+            Ink::Eighth => Some([3.0, 2.0]),
             _ => None,
         }
     }

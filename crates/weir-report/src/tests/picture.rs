@@ -140,3 +140,22 @@ fn runs_that_are_not_drawn_are_counted() {
         picture.label
     );
 }
+
+/// Distance of two colours as points of red, green and blue, 0 to 441.
+fn distance((one, other): (u32, u32)) -> f64 {
+    let part = |colour: u32, shift: u32| f64::from(colour >> shift & 255);
+    let square = |shift| (part(one, shift) - part(other, shift)).powi(2);
+    [0, 8, 16].map(square).iter().sum::<f64>().sqrt()
+}
+
+#[test]
+fn curves_of_one_panel_are_told_apart_on_light_and_dark_pages() {
+    for (n, ink) in Ink::CURVES.iter().enumerate() {
+        for other in &Ink::CURVES[..n] {
+            let ((light, dark), (light2, dark2)) = (ink.colours(), other.colours());
+            for pair in [(light, light2), (dark, dark2)] {
+                assert!(distance(pair) > 70.0, "{ink:?} and {other:?}: {pair:06x?}");
+            }
+        }
+    }
+}

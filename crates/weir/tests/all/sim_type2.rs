@@ -153,6 +153,7 @@ fn nonsense_is_refused_with_the_next_move() {
             "use one of snoop-passes-go",
         ),
         (&["--profile", "nowhere.toml"], "cannot read nowhere.toml"),
+        (&["--profile", "/dev/zero"], "/dev/zero: it is larger than"),
     ] {
         let said = refused(&[&["sim", "type2"][..], args].concat());
         assert!(said.contains(words), "{args:?}: {said}");
@@ -186,6 +187,11 @@ fn a_profile_without_a_stage_or_with_a_negative_one_is_refused() {
             "ns = 35.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
             "ns = -1.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
             "stage `link`, ns is -1",
+        ),
+        (
+            "name = \"agilex7-type2\"",
+            "",
+            "line 1, column 1: missing field `name`",
         ),
     ] {
         let output = run(&PROFILE.replace(from, to));

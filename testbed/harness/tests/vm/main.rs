@@ -27,6 +27,7 @@ mod groups;
 mod later;
 mod leases;
 mod live;
+mod lz4_blocks;
 mod neighbours;
 mod refills;
 mod refusals;

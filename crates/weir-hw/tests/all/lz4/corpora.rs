@@ -198,7 +198,7 @@ fn memory_of_programs_keeps_the_demands() {
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/..").to_owned());
     let mut text = Vec::new();
     read_text(Path::new(&folder), &mut text);
-    text.truncate(pages * PAGE_BYTES);
+    text.truncate(text.len().min(pages * PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES);
     let corpora = [
         ("Redis, YCSB", redis_ycsb(pages)),
         ("Redis, JSON", redis_json(pages)),
@@ -206,10 +206,12 @@ fn memory_of_programs_keeps_the_demands() {
         ("a C compiler", compiler_memory(pages)),
         ("source text", text),
     ];
-    for (name, corpus) in &corpora {
-        if let Some(out) = std::env::var_os("WEIR_CORPUS_OUT") {
+    if let Some(out) = std::env::var_os("WEIR_CORPUS_OUT") {
+        for (name, corpus) in &corpora {
             fs::write(Path::new(&out).join(name), corpus).unwrap();
         }
+    }
+    for (name, corpus) in &corpora {
         for positions in ALL_POSITIONS {
             let tally = tally(corpus, positions);
             let clocks = tally.encode_clocks_mean();

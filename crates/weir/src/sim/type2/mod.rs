@@ -20,7 +20,8 @@ mod text;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use crate::run::self_cost::process_cpu;
-use anyhow::{Context, Result};
+use crate::sim::builtin_scenarios::{one_line, read_at_most};
+use anyhow::{Context, Result, anyhow};
 use cli::Type2Args;
 use figures::AllFigures;
 use weir_hw::type2::time::{Type2Machine, Type2Profile};
@@ -57,13 +58,17 @@ pub fn type2(args: &Type2Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The largest profile that is read.
+const PROFILE_BYTES_MAX: u64 = 1 << 20;
+
 fn profile(args: &Type2Args) -> Result<Type2Profile> {
     let Some(path) = &args.profile else {
         return Ok(Type2Profile::agilex7()?);
     };
     let name = harmless(&path.display().to_string());
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    Ok(Type2Profile::parse(&text, &name)?)
+    let text =
+        read_at_most(path, PROFILE_BYTES_MAX).with_context(|| format!("cannot read {name}"))?;
+    Type2Profile::parse(&text, &name).map_err(|error| anyhow!(one_line(&error.to_string())))
 }
 
 /// Accesses of the measurement of speed.

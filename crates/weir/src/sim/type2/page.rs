@@ -148,18 +148,6 @@ fn figures(all: &AllFigures) -> Vec<Part> {
     parts
 }
 
-/// A colour for each way to move a block.
-const INKS: [Ink; 8] = [
-    Ink::Held,
-    Ink::Cxl,
-    Ink::Third,
-    Ink::Unknown,
-    Ink::Free,
-    Ink::Fourth,
-    Ink::Fifth,
-    Ink::Stores,
-];
-
 /// Sizes of moved blocks, bytes.
 fn sizes() -> impl Iterator<Item = u32> {
     (6..=20).map(|power| 1u32 << power)
@@ -168,7 +156,7 @@ fn sizes() -> impl Iterator<Item = u32> {
 fn sweeps(profile: &Type2Profile, fonts: &Fonts) -> Vec<Part> {
     let curve = |n: usize, name: &str, points: Vec<(f64, f64)>| Curve {
         name: name.into(),
-        ink: INKS[n % INKS.len()],
+        ink: Ink::CURVES[n % Ink::CURVES.len()],
         shape: Shape::Line,
         points,
     };

@@ -3,7 +3,7 @@ package weir
 
 import chisel3._
 import chisel3.util._
-import AcceleratorMap.{Counter, Doorbell, Header, Op, Register, Status}
+import AcceleratorMap.{Counter, Doorbell, Header, Op, Status}
 
 /** The registers of the accelerator: capabilities, the ring's settings, sums, and counters of each operation.
   *

@@ -58,17 +58,6 @@ object AcceleratorMap {
     val verify = 1
   }
 
-  /** A register: where it lies in its block, its width in bits, what it always reads, and the
-    * feature that it belongs to.
-    */
-  case class Register(
-    offsetBytes: Int,
-    widthBits: Int,
-    writable: Boolean,
-    value: Option[BigInt],
-    feature: Option[Int]
-  )
-
   /** Registers of the header, offsets in the BAR. */
   object Header {
     /** 32 bits. Identifies the contract. Anything else: not our device. */

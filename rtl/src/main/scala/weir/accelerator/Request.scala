@@ -77,7 +77,7 @@ object Request {
 
   /** Of a descriptor. */
   def apply(numberBits: Int, number: UInt, descriptor: UInt): Request = {
-    def field(register: AcceleratorMap.Register): UInt =
+    def field(register: Register): UInt =
       descriptor(8 * register.offsetBytes + register.widthBits - 1, 8 * register.offsetBytes)
     val request = Wire(new Request(numberBits))
     request.number := number
@@ -107,7 +107,7 @@ class Outcome(numberBits: Int) extends Bundle {
 
   /** The completion: 32 bytes. */
   def completion: UInt = {
-    def at(register: AcceleratorMap.Register, value: UInt): UInt =
+    def at(register: Register, value: UInt): UInt =
       (value.pad(register.widthBits)(register.widthBits - 1, 0) << (8 * register.offsetBytes)).pad(256)
     at(C.sequence, number + 1.U) | at(C.status, status) | at(C.resultBytes, resultBytes) |
       at(C.clocks, clocks) | at(C.value, value) | at(C.tag, tag)

@@ -11,7 +11,7 @@ import chisel3.util._
   * 0, and stores there change nothing. The magic number is 0 until the counters are up.
   */
 class Csr(p: Parameters) extends Module {
-  import RegisterMap.{Header, Register}
+  import RegisterMap.Header
 
   val io = IO(new Bundle {
     val request = Flipped(Valid(new WordRequest))

@@ -15,7 +15,7 @@ class HeaderRegisters extends Bundle {
   val devloadFill = UInt(16.W)
   val devloadClocks = Vec(4, count)
 
-  def byRegister: Map[RegisterMap.Register, UInt] = {
+  def byRegister: Map[Register, UInt] = {
     import RegisterMap.{Header => R}
     Map(
       R.clocks -> now.clocks,

@@ -25,17 +25,6 @@ object RegisterMap {
     val devload = 3
   }
 
-  /** A register: where it lies in its block, its width in bits, what it always reads, and the
-    * feature that it belongs to.
-    */
-  case class Register(
-    offsetBytes: Int,
-    widthBits: Int,
-    writable: Boolean,
-    value: Option[BigInt],
-    feature: Option[Int]
-  )
-
   /** Registers of the header, offsets in the BAR. */
   object Header {
     /** 32 bits. Identifies the map. Anything else: not our device. Written last when a device

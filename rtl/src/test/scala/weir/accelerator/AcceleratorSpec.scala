@@ -6,7 +6,7 @@ import chisel3.simulator.scalatest.ChiselSim
 import org.scalatest.funspec.AnyFunSpec
 
 class AcceleratorSpec extends AnyFunSpec with ChiselSim {
-  import AcceleratorMap.{Doorbell, Header, Op, Register}
+  import AcceleratorMap.{Doorbell, Header, Op}
 
   /** No page is needed: this is built soon. */
   private val small = AcceleratorParameters(

@@ -6,7 +6,7 @@ import chisel3.simulator.scalatest.ChiselSim
 import org.scalatest.funspec.AnyFunSpec
 
 class CoreSpec extends AnyFunSpec with ChiselSim {
-  import RegisterMap.{Header, Register}
+  import RegisterMap.Header
 
   private val p = Parameters(10, channels = 2, groupBytesLog2 = 20, deviceBytesLog2 = 22, clockKhz = 400000)
   private val all = BigInt("ffffffffffffffff", 16)
