@@ -13,7 +13,8 @@ const HEAD: &str = "\
 # Settings of the service weir (systemctl status weir).
 #
 # weir observes, and changes nothing, until `limit = true` and a set-point stand here. Check this file with
-# `weir doctor --config /etc/weir.toml`; after a change: systemctl reload weir.
+# `weir doctor --config /etc/weir.toml`. After a change: systemctl reload weir; where the journal says that a
+# key needs it, and for the first limit: systemctl restart weir.
 #
 # A line `#key = value` shows the default, and is without effect. Amounts have a unit: 4GiB/s, 50ms, 40%.
 ";
