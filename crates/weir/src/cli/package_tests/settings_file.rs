@@ -30,7 +30,7 @@ enum Initial {
 }
 
 /// A key above `[controller]`.
-const INITIAL: [(&str, Initial); 24] = [
+const INITIAL: [(&str, Initial); 26] = [
     ("limit", Initial::Default("false")),
     ("set-point", Initial::None("\"8GiB/s\"")),
     ("capacity", Initial::None("\"20GiB/s\"")),
@@ -58,6 +58,8 @@ const INITIAL: [(&str, Initial); 24] = [
     ("push-interval", Initial::Default("\"10s\"")),
     ("push-token-file", Initial::None("\"/etc/weir.token\"")),
     ("log", Initial::Default("\"info\"")),
+    ("log-format", Initial::Default("\"auto\"")),
+    ("wait-for-devices", Initial::Default("false")),
 ];
 
 /// The file.
