@@ -250,6 +250,16 @@ mod tests {
             what.contains("13.0 times") && what.ends_with(", at device 1"),
             "{what}"
         );
+        let caveat = |ns| {
+            let rules = made(ns).rules.into_iter();
+            let found = rules.filter_map(|one| match one.outcome {
+                RuleOutcome::Found(finding) if one.rule == "device_saturated" => finding.caveat,
+                _ => None,
+            });
+            found.collect::<Vec<String>>()
+        };
+        assert!(caveat([200, 2600])[0].contains("was not counted"));
+        assert_eq!(caveat([2600, 2600]), [""; 0], "it is of all places");
         let (both, _) = places(&made([2600, 2600]), "device_saturated", "db").unwrap();
         assert_eq!(both, ["device 0", "device 1"]);
         assert_eq!(places(&made([200, 200]), "device_saturated", "db"), None);

@@ -253,8 +253,9 @@ fn named(said: Vec<(CountScope, RuleOutcome)>, name: Option<&str>) -> Option<Fin
         what: format!("{}, at {}", most.what, words.join(", ")),
         ..most
     };
-    if name.is_some() && places.len() < all {
-        let which = "from which of these places the workload's own lines come was not counted";
+    let is_of_workloads = name.is_some() || !finding.because_of.is_empty();
+    if is_of_workloads && places.len() < all {
+        let which = "from which of these places the lines of a workload come was not counted";
         finding.caveat = Some(match finding.caveat {
             None => which.to_owned(),
             Some(caveat) => format!("{caveat}; {which}"),
