@@ -2,8 +2,10 @@
 //! Shares of each workload in scenarios, by controller: the rows of `docs/evidence/fairness-sim.md`.
 //!
 //! ```text
-//! cargo run --release -p weir-sim --example shares -- CONTROLLER,… SCENARIO.toml…
+//! cargo run --release -p weir-sim --example shares -- CONTROLLER,… [--cores N] [--without NAME,…] SCENARIO.toml…
 //! ```
+//!
+//! `--cores` and `--without` change the scenarios: another machine, or without some workloads.
 
 use std::collections::BTreeMap;
 use weir_sim::{ControllerKind, RunMetrics, Scenario, UsePerSec, run, uses_alone};
@@ -15,14 +17,60 @@ fn main() {
     }
 }
 
+/// What of the scenarios is changed.
+#[derive(Default)]
+struct Changes {
+    cores: Option<u32>,
+    without: Vec<String>,
+}
+
+impl Changes {
+    /// Takes an option and its value; false if this is none.
+    fn take(
+        &mut self,
+        option: &str,
+        rest: &mut impl Iterator<Item = String>,
+    ) -> Result<bool, String> {
+        let mut value = || rest.next().ok_or(format!("{option} needs a value"));
+        match option {
+            "--cores" => {
+                let cores = value()?;
+                self.cores = Some(cores.parse().map_err(|e| format!("--cores {cores}: {e}"))?);
+            }
+            "--without" => self.without = value()?.split(',').map(str::to_owned).collect(),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn apply(&self, scenario: &mut Scenario) -> Result<(), String> {
+        if let Some(cores) = self.cores {
+            scenario.machine.cores = cores;
+        }
+        for name in &self.without {
+            let before = scenario.workloads.len();
+            scenario.workloads.retain(|workload| workload.name != *name);
+            if scenario.workloads.len() == before {
+                return Err(format!("{} has no workload {name}", scenario.name));
+            }
+        }
+        Ok(())
+    }
+}
+
 fn tables() -> Result<(), String> {
     let mut arguments = std::env::args().skip(1);
     let names = arguments
         .next()
         .ok_or("CONTROLLER,… and scenarios are needed")?;
-    for path in arguments {
+    let mut changes = Changes::default();
+    while let Some(path) = arguments.next() {
+        if changes.take(&path, &mut arguments)? {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-        let scenario = Scenario::parse(&text, &path).map_err(|e| e.to_string())?;
+        let mut scenario = Scenario::parse(&text, &path).map_err(|e| e.to_string())?;
+        changes.apply(&mut scenario)?;
         println!("\n{}: {}", scenario.name, scenario.about);
         let alone = uses_alone(&scenario, 1).map_err(|e| e.to_string())?;
         for name in names.split(',') {
@@ -43,8 +91,13 @@ fn print(name: &str, metrics: &RunMetrics, alone: &BTreeMap<String, UsePerSec>) 
     let errors = metrics.shares.values().filter_map(|s| s.error_ratio);
     let worst = errors.map(f64::abs).fold(0.0, f64::max) * 100.0;
     let waits = metrics.workloads.iter().map(|w| w.longest_wait_ns).max();
+    let windows = metrics.series.iter().map(|point| point.bytes_per_sec);
+    let least = windows.skip(WARM_WINDOWS).fold(f64::INFINITY, f64::min);
     println!(
-        "  {name}: {mean:.0} MiB/s, worst error {worst:.2} %, reads p99 {:.0} ns, longest wait {} ms",
+        "  {name}: {mean:.0} MiB/s, least in 100 ms {:.0}, {} stops at gates, worst error {worst:.2} %, \
+         reads p99 {:.0} ns, longest wait {} ms",
+        least / MIB,
+        metrics.gate_stops.unwrap_or(0),
         metrics.device_latency.p99_ns.unwrap_or(0.0),
         waits.unwrap_or(0) / 1_000_000
     );
@@ -77,10 +130,12 @@ fn print(name: &str, metrics: &RunMetrics, alone: &BTreeMap<String, UsePerSec>) 
 }
 
 const MIB: f64 = 1048576.0;
+/// Windows of 100 ms before the measured time.
+const WARM_WINDOWS: usize = 20;
 
 /// Of windows of 100 ms, without the first two seconds or half of all.
 fn scatter(series: &[f64]) -> f64 {
-    let series = &series[20.min(series.len() / 2)..];
+    let series = &series[WARM_WINDOWS.min(series.len() / 2)..];
     let mean = series.iter().sum::<f64>() / series.len() as f64;
     let squares: f64 = series.iter().map(|x| (x - mean).powi(2)).sum();
     (squares / series.len() as f64).sqrt() / mean.max(1e-9)

@@ -4,6 +4,7 @@
 use super::channel::DramChannel;
 use super::command::BurstKind;
 use super::events::{ChannelStep, Offered};
+use super::page_places::PagePlaces;
 use super::timing::Clock;
 use super::trace::XorShift64;
 use super::waiting::{BurstRequest, SourceId};
@@ -56,19 +57,6 @@ pub struct LoopSource {
     pub gap: f64,
 }
 
-/// Bursts of a page. Pages lie anywhere, as an operating system hands them out, so that sources that go on in
-/// step do not meet in the same bank for ever.
-const PAGE_BURSTS: u64 = 64;
-/// Pages of all sources (2²¹ of 4 KiB are 8 GiB), and an odd number that scatters them.
-const PAGES: u64 = 1 << 21;
-const SCATTER: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// Where a burst lies.
-fn scattered(burst: u64) -> u64 {
-    let page = (burst / PAGE_BURSTS).wrapping_mul(SCATTER) >> 20;
-    page % PAGES * PAGE_BURSTS + burst % PAGE_BURSTS
-}
-
 /// Bursts of the region that a source has for itself.
 const REGION_BURSTS: u64 = 1 << 20;
 /// Bursts between the two arrays of a copy, and by which it writes back later than it reads.
@@ -92,6 +80,7 @@ struct LoopState {
 }
 
 impl LoopState {
+    /// The next request, in the source's own addresses.
     fn request(&mut self) -> BurstRequest {
         let base = u64::from(self.id) * REGION_BURSTS;
         let position = self.position % ARRAY_BURSTS;
@@ -125,7 +114,7 @@ impl LoopState {
         BurstRequest {
             source: self.id,
             kind,
-            burst: scattered(base + offset),
+            burst: base + offset,
         }
     }
 
@@ -179,6 +168,7 @@ impl LoopState {
 /// Sources on a channel.
 pub struct ClosedLoop {
     channel: DramChannel,
+    places: PagePlaces,
     sources: Vec<LoopState>,
     /// When waited-for bursts are done, by clock and source.
     done: BinaryHeap<Reverse<(Clock, SourceId)>>,
@@ -203,6 +193,7 @@ impl ClosedLoop {
             accepted: 0,
         };
         ClosedLoop {
+            places: PagePlaces::new(channel.profile.organisation.burst_bytes),
             channel,
             sources: sources.iter().enumerate().map(state).collect(),
             done: BinaryHeap::new(),
@@ -262,7 +253,13 @@ impl ClosedLoop {
                 }
                 let request = match source.pending.take() {
                     Some(request) => request,
-                    None => source.request(),
+                    None => {
+                        let own = source.request();
+                        BurstRequest {
+                            burst: self.places.place(own.burst),
+                            ..own
+                        }
+                    }
                 };
                 match self.channel.offer(request, now) {
                     Offered::Refused => {

@@ -24,6 +24,7 @@ mod front;
 mod latency;
 mod mapping;
 pub mod order;
+mod page_places;
 mod profile;
 mod queues;
 mod refresh;

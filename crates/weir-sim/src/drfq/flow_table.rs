@@ -29,6 +29,8 @@ pub(crate) struct FlowState {
     /// Mean use per second of the last milliseconds, and the last one while no gate held it.
     pub rate: [f64; FLOW_RESOURCES],
     pub free_rate: [f64; FLOW_RESOURCES],
+    /// The most that it used per second in a tick of late: what it takes while it is at a memory.
+    pub busy_rate: [f64; FLOW_RESOURCES],
     /// Part of each memory that its controller last had for it, bytes per second.
     pub given: [f64; FLOW_RESOURCES],
 }
@@ -96,6 +98,7 @@ impl DrfqSched {
             used: [0; FLOW_RESOURCES],
             rate: [0.0; FLOW_RESOURCES],
             free_rate: [0.0; FLOW_RESOURCES],
+            busy_rate: [0.0; FLOW_RESOURCES],
             given: [0.0; FLOW_RESOURCES],
         };
         let count = devices.iter().max().map_or(0, |most| most + 1);

@@ -60,7 +60,7 @@ impl DrfqSched {
             let wants = match () {
                 () if !self.uses(index, memory) || self.is_free(index, memory) => 0.0,
                 () if is_elsewhere || flow.is_satisfied && !is_used_up => {
-                    flow.rate[resource] * ROOM
+                    flow.busy_rate[resource] * ROOM
                 }
                 () => f64::INFINITY,
             };

@@ -13,6 +13,8 @@ use weir_sched::{
 
 /// Part of a new value in means over some milliseconds.
 const SMOOTH: f64 = 0.125;
+/// What the highest use of a tick keeps with each tick: half of it after 44 ms.
+const BUSY_KEEPS: f64 = 1.0 - 1.0 / 64.0;
 /// A memory stays saturated for so long after it was last full.
 const HOLD_NS: u64 = 100_000_000;
 /// Rates of controllers are set each so many ticks.
@@ -90,8 +92,10 @@ impl DrfqSched {
             let mut new = [0; FLOW_RESOURCES];
             for (resource, new) in new.iter_mut().enumerate() {
                 *new = used[resource].saturating_sub(before[resource]);
-                let rate = &mut state.rate[resource];
-                *rate += SMOOTH * (*new as f64 * per_sec - *rate);
+                let (now, rate) = (*new as f64 * per_sec, &mut state.rate[resource]);
+                *rate += SMOOTH * (now - *rate);
+                let busy = &mut state.busy_rate[resource];
+                *busy = now.max(*busy * BUSY_KEEPS);
             }
             if !has_source {
                 // It does not see tasks wake: what uses something wants it.

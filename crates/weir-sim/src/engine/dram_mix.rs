@@ -6,7 +6,7 @@
 use crate::engine::memory_model::{Class, LineAccess};
 use std::collections::HashMap;
 use weir_core::units::LINE_BYTES;
-use weir_hw::dram::order::FrLvtf;
+use weir_hw::dram::order::{FrLvtf, Rates};
 use weir_hw::dram::{
     AddressMapping, ChannelSettings, ClosedLoop, DramChannel, DramOrder, DramProfile, LoopPattern,
     LoopSource, OrderKind,
@@ -25,9 +25,11 @@ const RUN_CLOCKS_MAX: u64 = 4_000_000;
 const RATE_STEP: f64 = 1.005;
 /// Rates below this part of the largest are taken as it.
 const RATE_MIN: f64 = 1e-4;
-/// Lead, slack and reserve of the order of rates are those of a queue of so many entries at most: with more
-/// in the reserve a source with few lines out waits for too many of the others'.
+/// Lead and slack of the order of rates are those of a queue of so many entries at most.
 const RATES_ENTRIES_MAX: u32 = 16;
+/// Its reserve: one line of LPDDR2. A source with one line out that is behind waits for no more of the others',
+/// and sources that fill the memory lose nothing (varied: 1 to 5).
+const RATES_RESERVE_BURSTS: u32 = 2;
 const MIXES_MAX: usize = 20_000;
 
 /// What a memory controller knows of its sources, by workload; those beyond the list have 1 or rank 0.
@@ -197,15 +199,15 @@ impl DramMix {
     }
 
     fn order(&self, places: &[u64]) -> Box<dyn DramOrder> {
-        let entries = match &self.arbitration {
-            Arbitration::Rates(_) => self.settings.entries.min(RATES_ENTRIES_MAX),
-            _ => self.settings.entries,
-        };
+        let entries = self.settings.entries;
         let kind = match &self.arbitration {
             Arbitration::Ranks(_) => {
                 return Box::new(FrLvtf::with_ranks(&self.profile, places));
             }
-            Arbitration::Rates(_) => OrderKind::Rates,
+            Arbitration::Rates(_) => {
+                let order = Rates::new(entries.min(RATES_ENTRIES_MAX));
+                return Box::new(order.with_reserve(RATES_RESERVE_BURSTS));
+            }
             Arbitration::Blind(MemoryOrder::Fcfs) => OrderKind::Fcfs,
             Arbitration::Blind(MemoryOrder::FrFcfs) => OrderKind::FrFcfs,
             Arbitration::Blind(MemoryOrder::FrLvtf) => OrderKind::FrLvtf,

@@ -21,6 +21,9 @@ use crate::dram::waiting::{Standing, WaitingBurst};
 /// Lead and slack, in bursts of the whole channel for each entry of a queue.
 const LEAD_PER_ENTRY: f64 = 4.0;
 const SLACK_PER_ENTRY: f64 = 8.0;
+/// Entries, of 16, that are filled whatever the leads, so that the bus has work. Fewer waste bandwidth where a
+/// source that is behind cannot use its rate; with more it waits longer for others' bursts.
+const RESERVE_IN_16: u32 = 5;
 /// The most that a source may lag behind the one in front, bursts of the whole channel.
 const CREDIT_BURSTS: f64 = 8192.0;
 /// A source counts as present for so long after it was last seen, clocks.
@@ -61,7 +64,15 @@ impl Rates {
             front: 0.0,
             lead: f64::from(entries) * LEAD_PER_ENTRY,
             slack: f64::from(entries) * SLACK_PER_ENTRY,
-            least_entries: entries.div_ceil(4),
+            least_entries: (entries * RESERVE_IN_16).div_ceil(16),
+        }
+    }
+
+    /// With this reserve: a source gets so many entries however far it leads.
+    pub fn with_reserve(self, reserve_entries: u32) -> Rates {
+        Rates {
+            least_entries: reserve_entries,
+            ..self
         }
     }
 

@@ -5,6 +5,7 @@ mod checker;
 mod earliest;
 mod left_out;
 mod orders;
+mod pages;
 mod streams;
 
 use super::{

@@ -409,16 +409,18 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_eq!(back.counts.counts.len(), random(7).1.counts.counts.len());
 }
 
+/// Two CPUs of the small machine that update lines of DRAM at random.
+fn two_that_update(turnaround_ns: f64) -> ServerWindow {
+    let mut machine = Machine::named("small").expect("built in");
+    machine.dram.turnaround_ns = turnaround_ns;
+    let mix = "pattern = \"random\"\nkind = \"update\"";
+    let workloads = super::one(&machine, "[0, 1]", "kib = 16384", mix);
+    window(&machine, &workloads, 10e3, 100e3)
+}
+
 #[test]
 fn without_cxl_there_is_no_cxl_truth() {
-    let machine = Machine::named("small").expect("built in");
-    let workloads = super::one(
-        &machine,
-        "[0, 1]",
-        "kib = 16384",
-        "pattern = \"random\"\nkind = \"update\"",
-    );
-    let window = window(&machine, &workloads, 10e3, 100e3);
+    let window = two_that_update(10.0);
     assert!(window.truth.lines.iter().all(|row| !row.target.is_cxl()));
     assert!(window.truth.stalls.iter().all(|row| {
         !row.target.is_cxl() && row.stage != Stage::Port && row.stage != Stage::Device
@@ -446,15 +448,7 @@ fn without_cxl_there_is_no_cxl_truth() {
 #[test]
 fn while_a_bus_turns_around_requests_wait_and_none_has_it() {
     let waits_ns = |turnaround_ns| {
-        let mut machine = Machine::named("small").expect("built in");
-        machine.dram.turnaround_ns = turnaround_ns;
-        let workloads = super::one(
-            &machine,
-            "[0, 1]",
-            "kib = 16384",
-            "pattern = \"random\"\nkind = \"update\"",
-        );
-        let window = window(&machine, &workloads, 10e3, 100e3);
+        let window = two_that_update(turnaround_ns);
         let rows = window.truth.waits.iter();
         let of_bus = rows.filter(|row| row.stage == Stage::Dram && row.behind.is_none());
         of_bus.map(|row| row.ns).sum::<f64>()
