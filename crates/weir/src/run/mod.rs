@@ -56,7 +56,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tick::Loop;
 use tracing::{debug, info, warn};
 use turning::{End, Turning};
@@ -116,16 +116,13 @@ fn serve(
     // with a limit already in place.
     let signals = Signals::watch()?;
     let mut manager = ServiceManager::of_environment();
-    let until = settings
-        .duration
-        .and_then(|span| Instant::now().checked_add(span));
     let opening = Opening {
         source,
         roots,
         signals: &signals,
         manager: &mut manager,
         log: &log,
-        until,
+        until: from_now(settings.duration),
     };
     let Some(Opened { platform, settings }) = opening.open(settings)? else {
         manager.stopping();
@@ -134,6 +131,8 @@ fn serve(
     };
     announce(&settings, platform.describe(), roots);
     manager.check_interval(settings.interval);
+    // Opening can take as long as a short duration.
+    let until = from_now(settings.duration);
     let sinks = sinks(&settings, purpose, platform.describe(), roots)?;
     let policy = open_platform::policy_name(settings.config.policy);
     let config = settings.config.clone();
@@ -178,6 +177,10 @@ fn go_first() {
     if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
         debug!("the loop keeps its niceness: {error}");
     }
+}
+
+fn from_now(span: Option<Duration>) -> Option<Instant> {
+    span.and_then(|span| Instant::now().checked_add(span))
 }
 
 fn our_fault() -> anyhow::Error {
