@@ -43,6 +43,7 @@ impl WorkloadId {
     }
 
     /// The text.
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,6 +52,7 @@ impl WorkloadId {
 /// Two copies of one id have the same text in memory: at each tick thousands of them meet, and no text is
 /// read. (The standard library compares pointers of `Arc<T>` only where `T` has a known size.)
 impl PartialEq for WorkloadId {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
     }
@@ -59,6 +61,7 @@ impl PartialEq for WorkloadId {
 impl Eq for WorkloadId {}
 
 impl Ord for WorkloadId {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         match Arc::ptr_eq(&self.0, &other.0) {
             true => Ordering::Equal,

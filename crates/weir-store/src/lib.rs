@@ -31,6 +31,7 @@ mod reader;
 mod recover;
 mod replay;
 mod rollup;
+mod snapshot;
 mod writer;
 
 pub use error::StoreError;
@@ -39,6 +40,7 @@ pub use reader::{Damage, Recording, Session, Survey, Ticks};
 pub use recover::{Recovered, recover};
 pub use replay::Replayed;
 pub use rollup::SPAN;
+pub use snapshot::snapshot_line;
 pub use writer::Recorder;
 
 /// The format this weir writes and reads (`user_version` of the database).

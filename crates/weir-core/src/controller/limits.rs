@@ -37,6 +37,7 @@ use super::findings::{StepContext, StepFindings, WorkloadFindings};
 use super::state::{LimitRequest, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
+use crate::order::{in_order, positions_by};
 use crate::seam::plan::{Action, ActionKind, Limit};
 use crate::seam::topology::{Actuator, Lever};
 use crate::units::{CpuShare, Nanos};
@@ -61,6 +62,7 @@ const EASY_SECS: f64 = 5.0;
 pub(super) const BLIND_STEPS: u32 = 20;
 
 /// A wish to change one workload's limit.
+#[derive(Clone, Copy)]
 pub(super) struct PendingWrite {
     pub(super) position: usize,
     pub(super) device: Option<DeviceId>,
@@ -356,35 +358,38 @@ fn worth_writing(
     }
     let mut small_writes = (wishes.len() / 4).max(1);
     wishes.retain(|w| w.due && w.deviation.abs() > fine);
-    wishes.sort_unstable_by(|a, b| {
-        b.deviation
-            .abs()
-            .total_cmp(&a.deviation.abs())
-            .then(a.position.cmp(&b.position))
-    });
-    wishes.retain(|wish| {
-        let place = place(wish);
-        let target = place.and_then(|i| devices.get(i)?.setpoint.target);
-        let grain = fine * target.unwrap_or(f64::INFINITY);
-        let gap = place.and_then(|i| gaps.get_mut(i));
-        let helps = gap
-            .as_ref()
-            .is_some_and(|g| g.abs() > grain && **g * wish.effect > 0.0);
-        let size = wish.deviation.abs();
-        let blind = workloads
-            .get(wish.position)
-            .is_some_and(|t| t.hold.blind_steps > 0);
-        let small = size <= URGENT && !(wish.is_unsettled && size > gains.dead_band);
-        if small && (small_writes == 0 || !(helps || blind || size > gains.dead_band)) {
-            return false;
-        }
-        small_writes -= usize::from(small);
-        if let Some(gap) = gap {
-            *gap -= wish.effect;
-        }
-        true
-    });
-    wishes
+    // They stand by position, and equal deviations stay so.
+    let order = positions_by(wishes.iter().map(|w| !in_order(w.deviation.abs())));
+    let mut chosen = Vec::new();
+    chosen.extend(
+        order
+            .iter()
+            .filter_map(|i| wishes.get(*i))
+            .copied()
+            .filter(|wish| {
+                let place = place(wish);
+                let target = place.and_then(|i| devices.get(i)?.setpoint.target);
+                let grain = fine * target.unwrap_or(f64::INFINITY);
+                let gap = place.and_then(|i| gaps.get_mut(i));
+                let helps = gap
+                    .as_ref()
+                    .is_some_and(|g| g.abs() > grain && **g * wish.effect > 0.0);
+                let size = wish.deviation.abs();
+                let blind = workloads
+                    .get(wish.position)
+                    .is_some_and(|t| t.hold.blind_steps > 0);
+                let small = size <= URGENT && !(wish.is_unsettled && size > gains.dead_band);
+                if small && (small_writes == 0 || !(helps || blind || size > gains.dead_band)) {
+                    return false;
+                }
+                small_writes -= usize::from(small);
+                if let Some(gap) = gap {
+                    *gap -= wish.effect;
+                }
+                true
+            }),
+    );
+    chosen
 }
 
 /// Gives a large change time to show: two intervals and two periods of enforcement.

@@ -23,6 +23,7 @@ pub mod drf;
 pub mod max_min;
 pub mod proportional;
 
+use crate::order::{in_order, positions_by};
 use crate::units::BytesPerSec;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -155,9 +156,8 @@ pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<Byt
 
 /// Positions of the claims by ascending `key`, equal ones in their own order.
 fn ascending(claims: &[Claim], key: impl Fn(&Claim) -> f64) -> Vec<usize> {
-    let mut keyed: Vec<(f64, usize)> = claims.iter().map(key).zip(0..).collect();
-    keyed.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    keyed.into_iter().map(|(_, position)| position).collect()
+    let keys = claims.iter().map(|claim| in_order(key(claim)));
+    positions_by(keys)
 }
 
 #[cfg(test)]

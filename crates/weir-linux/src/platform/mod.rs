@@ -247,7 +247,11 @@ impl LinuxPlatform {
             let (watched, is_idle) = (request.watched, request.repose == Repose::Idle);
             let mut uses_count = true;
             let parked = backend.throttled(&watched.id);
-            let times = match request.last.take() {
+            let told = match request.is_resting {
+                true => self.rests.last_times(request.place),
+                false => None,
+            };
+            let times = match told {
                 Some(told) => told,
                 None => {
                     let Some(times) = reader.read(request) else {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_core::owner::owner;
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::{GroupReading, Missing, WorkloadKind, WorkloadReading};
+use weir_core::seam::plan::Decision;
 use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
 
 /// What is counted over the life of a weir.
@@ -21,7 +22,7 @@ pub struct Totals {
     pub(super) running: BTreeMap<DeviceId, f64>,
     /// Readings that were lost, of reads and of writes.
     pub(super) lost: BTreeMap<GroupId, [u64; 2]>,
-    /// By id. At each tick they are put together anew, and mostly they are the same as before.
+    /// By id. Mostly they are the same as at the tick before.
     pub(super) workloads: Vec<WorkloadTotals>,
 }
 
@@ -44,17 +45,15 @@ impl Totals {
             }
         }
         let is_cgroup = |w: &&WorkloadReading| w.kind == WorkloadKind::Cgroup;
-        let mut seen = seen.workloads.iter().filter(is_cgroup).peekable();
-        let mut old = std::mem::take(&mut self.workloads).into_iter().peekable();
-        let mut next = Vec::with_capacity(plan.workloads.len());
-        for verdict in &plan.workloads {
-            // All three lists are in the order of ids. Mostly they are the same, and then that is two
-            // comparisons.
-            let Some(workload) = next_with(&mut seen, &verdict.id, |w| &w.id) else {
-                continue;
-            };
-            let known = next_with(&mut old, &verdict.id, |totals| &totals.id);
-            let mut totals = known.unwrap_or_else(|| WorkloadTotals::new(&verdict.id));
+        let mut workloads = seen.workloads.iter().filter(is_cgroup).peekable();
+        // All lists are in the order of ids. Mostly they are the same, and then no text is compared.
+        let each = plan.workloads.iter().filter_map(|verdict| {
+            let workload = next_with(&mut workloads, &verdict.id, |w| &w.id)?;
+            Some((verdict, workload))
+        });
+        let each: Vec<(&Decision, &WorkloadReading)> = each.collect();
+        self.follow(&each);
+        for (totals, (verdict, workload)) in self.workloads.iter_mut().zip(each) {
             let rate = verdict.bandwidth.bytes_per_sec.get();
             let amount = rate * dt.unwrap_or_default().secs_f64();
             match verdict.bandwidth.provenance {
@@ -65,10 +64,21 @@ impl Totals {
             }
             totals.cpu = workload.cpu_ns.ok().copied();
             totals.throttled = workload.throttled_ns.ok().copied();
-            next.push(totals);
         }
-        // Those that have gone are forgotten: their series end.
-        self.workloads = next;
+    }
+
+    /// Makes the list that of these workloads. Those that have gone are forgotten: their series end.
+    fn follow(&mut self, each: &[(&Decision, &WorkloadReading)]) {
+        let known = self.workloads.iter().map(|totals| &totals.id);
+        if known.eq(each.iter().map(|(verdict, _)| &verdict.id)) {
+            return;
+        }
+        let mut old = std::mem::take(&mut self.workloads).into_iter().peekable();
+        let totals = each.iter().map(|(verdict, _)| {
+            let known = next_with(&mut old, &verdict.id, |totals| &totals.id);
+            known.unwrap_or_else(|| WorkloadTotals::new(&verdict.id))
+        });
+        self.workloads = totals.collect();
     }
 }
 
@@ -137,7 +147,7 @@ mod tests {
     use super::*;
     use weir_core::rates::attribution::Estimate;
     use weir_core::seam::observation::Reading;
-    use weir_core::seam::plan::{Decision, Plan, Why};
+    use weir_core::seam::plan::{Plan, Why};
     use weir_core::{BytesPerSec, CpuShare};
 
     /// A tick at `sec`: cgroups and their bytes per second, and a process.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_core::seam::snapshot::{Delivery, Snapshot};
 use weir_core::{Config, Description, Nanos};
-use weir_store::Tick;
+use weir_store::{Tick, snapshot_line};
 
 /// What a tick brings besides itself.
 pub struct TickContext<'a> {
@@ -128,9 +128,7 @@ impl<'a> Shown<'a> {
     pub fn json(&mut self) -> Result<&[u8], String> {
         if self.made.is_none() {
             let start = thread_cpu();
-            self.json.clear();
-            let made = serde_json::to_writer(&mut *self.json, self.snapshot);
-            self.json.push(b'\n');
+            let made = snapshot_line(self.snapshot, self.json);
             self.made =
                 Some(made.map_err(|error| format!("the snapshot cannot be written: {error}")));
             self.cpu.0 += thread_cpu().0.saturating_sub(start.0);

@@ -114,16 +114,20 @@ fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
     let Some(span) = plan.at.since(snapshot.plan.at) else {
         return;
     };
-    let mut before = snapshot.plan.workloads.iter().peekable();
+    let before = &snapshot.plan.workloads;
+    let mut place = 0;
     for now in &plan.workloads {
         // Mostly they are the same, and then no text is compared.
-        while before
-            .next_if(|earlier| earlier.id != now.id && earlier.id < now.id)
-            .is_some()
-        {}
-        let Some(earlier) = before.next_if(|earlier| earlier.id == now.id) else {
+        while let Some(earlier) = before.get(place)
+            && earlier.id != now.id
+            && earlier.id < now.id
+        {
+            place += 1;
+        }
+        let Some(earlier) = before.get(place).filter(|earlier| earlier.id == now.id) else {
             continue;
         };
+        place += 1;
         if let (Some(from), Some(to)) = (earlier.throttled_ns, now.throttled_ns)
             && to > from
         {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files of a cgroup v2 directory (kernel, `Documentation/admin-guide/cgroup-v2.rst`).
 
-use super::{Malformed, decimal, lines, node_count, words};
+use super::{FITTING, Malformed, decimal, lines, node_count, words};
+use memchr::memmem::Finder;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// `cpu.stat`. The throttling part is there only where the cpu controller is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub struct CpuStat {
 /// # Errors
 /// No `usage_usec`, or a number that is none.
 pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
+    // At each tick for each workload: as kernels have written it so far, no line between the two is looked at.
+    if let Some(stat) = usual_cpu_stat(text) {
+        return Ok(stat);
+    }
     let usage = number(text, b"usage_usec").ok_or(Malformed("a line usage_usec"))?;
     Ok(CpuStat {
         usage_usec: usage?,
@@ -25,12 +31,46 @@ pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
     })
 }
 
+/// The same of a text that begins with `usage_usec` and has plain numbers; nothing of any other.
+fn usual_cpu_stat(text: &[u8]) -> Option<CpuStat> {
+    static THROTTLED: LazyLock<Finder<'static>> =
+        LazyLock::new(|| Finder::new(b"\nthrottled_usec"));
+    let (usage_usec, after) = plain_number(text.strip_prefix(b"usage_usec ")?)?;
+    let throttled_usec = match THROTTLED.find(after) {
+        Some(place) => {
+            let value = after.get(place + THROTTLED.needle().len()..)?;
+            Some(plain_number(value.strip_prefix(b" ")?)?.0)
+        }
+        None => None,
+    };
+    Some(CpuStat {
+        usage_usec,
+        throttled_usec,
+    })
+}
+
+/// A number of digits alone that ends with its line, and the text from that end on; nothing of any other, and
+/// of one so long that it may not fit.
+fn plain_number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let zeros = text.iter().take_while(|byte| **byte == b'0').count();
+    let (mut sum, mut end) = (0u64, zeros);
+    while let Some(digit @ 0..10) = text.get(end).map(|byte| byte.wrapping_sub(b'0')) {
+        if end - zeros == FITTING {
+            return None;
+        }
+        sum = sum * 10 + u64::from(digit);
+        end += 1;
+    }
+    let rest = text.get(end..)?;
+    (end > 0 && matches!(rest.first(), None | Some(b'\n'))).then_some((sum, rest))
+}
+
 /// How often the quota was refilled by the clock, by `cpu.stat`; nothing where it does not say.
 pub fn refills(text: &[u8]) -> Option<u64> {
     number(text, b"nr_periods")?.ok()
 }
 
-/// The number on the first line with this key. At each tick for each workload: of most lines one byte is read.
+/// The number on the first line with this key. Of most lines one byte is read.
 fn number(text: &[u8], key: &[u8]) -> Option<Result<u64, Malformed>> {
     let value = |line: &[u8]| match line.first() == key.first() {
         true => line
@@ -179,6 +219,30 @@ mod tests {
         core_sched.force_idle_usec 0\nnr_periods 88\nnr_throttled 17\nthrottled_usec 960123\n\
         nr_bursts 0\nburst_usec 0\n";
 
+    /// By lines, whatever the text begins with.
+    fn by_lines(text: &[u8]) -> Result<CpuStat, Malformed> {
+        let shifted = [b"x 1\n", text].concat();
+        assert_eq!(usual_cpu_stat(&shifted), None);
+        cpu_stat(&shifted)
+    }
+
+    #[test]
+    fn texts_of_kernels_are_read_at_once() {
+        assert_eq!(usual_cpu_stat(STAT).map(Ok), Some(by_lines(STAT)));
+        let bare = b"usage_usec 0005\nuser_usec 3\n";
+        assert_eq!(usual_cpu_stat(bare).map(Ok), Some(by_lines(bare)));
+        for odd in [
+            &b"usage_usec 5 \n"[..],
+            b"usage_usec\t5\n",
+            b"usage_usec \n",
+            b"usage_usec 12345678901234567890\n",
+            b"usage_usec 5\nthrottled_usec_max 1\nthrottled_usec 2\n",
+            b"usage_usec 5\nthrottled_usec -1\n",
+        ] {
+            assert_eq!(usual_cpu_stat(odd), None, "{odd:?}");
+        }
+    }
+
     #[test]
     fn cpu_stat_with_and_without_the_controller() {
         let stat = cpu_stat(STAT).unwrap();
@@ -274,6 +338,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn both_ways_of_reading_cpu_stat_agree(
+            parts in proptest::collection::vec((0..9usize, proptest::collection::vec(0..13u8, 0..22)), 0..6)
+        ) {
+            let keys = ["usage_usec ", "\nthrottled_usec ", "\nusage_usec ", "throttled_usec", "\n", "usage_usec",
+                "\nnr_periods ", " ", "\nthrottled_usec_max "];
+            let text = parts.iter().flat_map(|(key, digits)| {
+                let digits = digits.iter().map(|n| b"0123456789\n -"[usize::from(*n)]);
+                keys[*key].bytes().chain(digits)
+            });
+            let text: Vec<u8> = text.collect();
+            prop_assert_eq!(cpu_stat(&text), by_lines(&text));
+        }
+
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
             let _ = (cpu_stat(&bytes), refills(&bytes), pids(&bytes), descendants(&bytes), lists(&bytes, b"cpu"));

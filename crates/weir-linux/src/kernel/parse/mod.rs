@@ -18,14 +18,15 @@ pub mod sysfs;
 #[error("expected {0}")]
 pub struct Malformed(pub &'static str);
 
+/// So many decimal digits fit 64 bits, whichever they are.
+const FITTING: usize = 19;
+
 /// A decimal number, with white space around it allowed: no sign, no prefix.
 ///
 /// # Errors
 /// Anything else, and what does not fit 64 bits.
 pub fn decimal(text: &[u8]) -> Result<u64, Malformed> {
     const WANT: Malformed = Malformed("a decimal number below 2^64");
-    // So many always fit.
-    const FITTING: usize = 19;
     let digits = text.trim_ascii();
     let (fitting, rest) = digits.split_at(digits.len().min(FITTING));
     if fitting.is_empty() {
@@ -35,9 +36,15 @@ pub fn decimal(text: &[u8]) -> Result<u64, Malformed> {
         digit @ 0..10 => Ok(u64::from(digit)),
         _ => Err(WANT),
     };
-    let mut sum = 0;
+    // Whether each is a digit is asked once, of all.
+    let (mut sum, mut is_decimal) = (0u64, true);
     for byte in fitting {
-        sum = sum * 10 + digit(byte)?;
+        let digit = byte.wrapping_sub(b'0');
+        is_decimal &= digit < 10;
+        sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
+    }
+    if !is_decimal {
+        return Err(WANT);
     }
     for byte in rest {
         let tenfold = u64::checked_mul(sum, 10).ok_or(WANT)?;

@@ -211,8 +211,8 @@ pub(crate) struct CpuTimeRequest<'a, H> {
     pub(crate) watched: &'a Watched,
     pub(crate) hold: Option<&'a H>,
     pub(crate) repose: Repose,
-    /// It rests, and this was read of it before.
-    pub(crate) last: Option<Times>,
+    /// It rests: what was read of it before is reported.
+    pub(crate) is_resting: bool,
     /// Read of it now, with others.
     pub(crate) swept: Option<Times>,
 }
@@ -260,7 +260,7 @@ pub(crate) fn requests<'a, H>(
             watched,
             hold,
             repose,
-            last: rests.last_times(place, repose, at),
+            is_resting: rests.may_rest(place, repose, at),
             swept: None,
         });
     }
@@ -333,18 +333,25 @@ impl IdleSkips {
         }
     }
 
-    /// What was last read of the workload at this place of the view, if it rests.
-    pub(crate) fn last_times(&mut self, place: usize, repose: Repose, at: Nanos) -> Option<Times> {
-        let rest = self.of.get_mut(place)?;
+    /// Whether the workload at this place of the view rests at this tick.
+    pub(crate) fn may_rest(&mut self, place: usize, repose: Repose, at: Nanos) -> bool {
+        let Some(rest) = self.of.get_mut(place) else {
+            return false;
+        };
         if rest.repose != repose {
             rest.repose = repose;
             rest.wake();
         }
         if rest.idle_reads < REST_AFTER || at >= rest.again_at {
-            return None;
+            return false;
         }
         rest.is_asleep = repose == Repose::Idle;
-        rest.last.as_deref().cloned()
+        rest.last.is_some()
+    }
+
+    /// What was last read of the workload at this place of the view, while it rests.
+    pub(crate) fn last_times(&self, place: usize) -> Option<Times> {
+        self.of.get(place)?.last.as_deref().cloned()
     }
 
     /// Takes in what was read. Returns whether its memory may be reported: not at the first read after a

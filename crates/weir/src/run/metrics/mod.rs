@@ -7,14 +7,16 @@ mod http;
 use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
 use http::Answer;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_core::seam::plan::Plan;
 use weir_core::seam::snapshot::Snapshot;
 use weir_store::Tick;
 use weir_store::metrics::{Dialect, Totals, metrics};
 
-/// The value is not made more often than this, since it costs a copy of the snapshot.
+/// The value is not made more often than this, since it costs a copy of most of the snapshot.
 const SPACING: Duration = Duration::from_millis(500);
 
 /// What the loop left behind, for the next request.
@@ -69,7 +71,7 @@ impl Exporter {
             return;
         }
         self.left_at = Some(now);
-        let value = Arc::new((snapshot.clone(), self.totals.clone()));
+        let value = Arc::new((shown_by_metrics(snapshot), self.totals.clone()));
         // Locked only while a pointer is copied.
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
@@ -98,6 +100,34 @@ impl Sink for Exporter {
     }
 }
 
+/// A copy without what no metric is made of: lists with an entry for each process or each change.
+fn shown_by_metrics(snapshot: &Snapshot) -> Snapshot {
+    Snapshot {
+        policy: snapshot.policy.clone(),
+        description: snapshot.description.clone(),
+        plan: Plan {
+            devices: snapshot.plan.devices.clone(),
+            workloads: snapshot.plan.workloads.clone(),
+            seq: snapshot.plan.seq,
+            at: snapshot.plan.at,
+            task_events_running_ratio: snapshot.plan.task_events_running_ratio,
+            actions: Vec::new(),
+            budgets: Vec::new(),
+            weights: Vec::new(),
+        },
+        outcomes: Vec::new(),
+        latencies: snapshot.latencies.clone(),
+        devload: snapshot.devload.clone(),
+        throttled_cpus: snapshot.throttled_cpus.clone(),
+        limited_since_unix_ms: BTreeMap::new(),
+        scheduler: None,
+        processes: BTreeMap::new(),
+        push: snapshot.push.clone(),
+        skipped: Vec::new(),
+        ..*snapshot
+    }
+}
+
 fn answer(newest: &Newest, open_metrics: bool) -> Answer {
     let value = newest
         .lock()
@@ -117,5 +147,68 @@ fn answer(newest: &Newest, open_metrics: bool) -> Answer {
     match value {
         Some(value) => Answer::page(kind, metrics(&value.0, &value.1, dialect)),
         None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::testing;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use weir_core::seam::observation::{Reading, WorkloadKind, WorkloadReading};
+    use weir_core::seam::plan::Decision;
+    use weir_core::seam::snapshot::Delivery;
+    use weir_core::{Nanos, Observation};
+
+    fn seen(verdict: &Decision) -> WorkloadReading {
+        WorkloadReading {
+            id: verdict.id.clone(),
+            kind: WorkloadKind::Cgroup,
+            cpu_ns: Reading::new(Nanos(1), Nanos(7)),
+            throttled_ns: Reading::new(Nanos(1), Nanos(8)),
+            uses: Arc::default(),
+            resident_bytes: None,
+            weight: 100.0,
+            their_limit_cpus: None,
+            limited_weight: None,
+            excluded: None,
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_metric_shows_is_left_out() {
+        let mut exporter = Exporter::start("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut snapshot = testing::snapshot(1000, 200.0);
+        snapshot.push = Some(Delivery::default());
+        snapshot.skipped_total = 3;
+        for verdict in &mut snapshot.plan.workloads {
+            verdict.throttled_ns = Some(Nanos(9));
+        }
+        exporter.count(&Tick {
+            observation: Observation {
+                workloads: snapshot.plan.workloads.iter().map(seen).collect(),
+                ..Observation::default()
+            },
+            plan: snapshot.plan.clone(),
+            ..Tick::default()
+        });
+        exporter.leave(&snapshot);
+        let mut stream = TcpStream::connect(exporter.address()).unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (_, page) = text.split_once("\r\n\r\n").unwrap();
+        let whole = metrics(&snapshot, &exporter.totals, Dialect::Prometheus);
+        assert_eq!(page, whole);
+        for metric in [
+            "weir_cgroup_limit_cpus{",
+            "weir_throttle_ratio{",
+            "weir_cxl_request_latency_seconds{",
+            "weir_push_waiting_batches ",
+        ] {
+            assert!(page.contains(metric), "no {metric} in {page}");
+        }
     }
 }

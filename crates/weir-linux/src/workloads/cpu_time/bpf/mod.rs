@@ -180,7 +180,7 @@ fn wanted<H>(
         let Some(top) = below.first().and_then(top_of) else {
             continue;
         };
-        let awake = of_these.filter(|place| requests[*place].last.is_none());
+        let awake = of_these.filter(|place| !requests[*place].is_resting);
         let awake: Vec<usize> = awake.collect();
         let is_worth_it = awake.len() >= WORTH_IT && awake.len() * WANTED_OF >= below.len();
         if is_worth_it && is_added_up(top, root, buffer) {
