@@ -18,7 +18,6 @@ pub mod controller;
 pub mod enforcement;
 pub mod ids;
 pub mod knee;
-mod order;
 pub mod owner;
 pub mod policy;
 pub mod random;

@@ -31,16 +31,15 @@ mod reader;
 mod recover;
 mod replay;
 mod rollup;
-mod snapshot;
 mod writer;
 
 pub use error::StoreError;
+pub use export::snapshot::snapshot_line;
 pub use format::tick::{Start, Tick};
 pub use reader::{Damage, Recording, Session, Survey, Ticks};
 pub use recover::{Recovered, recover};
 pub use replay::Replayed;
 pub use rollup::SPAN;
-pub use snapshot::snapshot_line;
 pub use writer::Recorder;
 
 /// The format this weir writes and reads (`user_version` of the database).

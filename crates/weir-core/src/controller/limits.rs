@@ -37,7 +37,7 @@ use super::findings::{StepContext, StepFindings, WorkloadFindings};
 use super::state::{LimitRequest, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
-use crate::order::{in_order, positions_by};
+use crate::policy::order::{in_order, positions_by};
 use crate::seam::plan::{Action, ActionKind, Limit};
 use crate::seam::topology::{Actuator, Lever};
 use crate::units::{CpuShare, Nanos};

@@ -21,10 +21,11 @@
 pub mod balance_point;
 pub mod drf;
 pub mod max_min;
+pub(crate) mod order;
 pub mod proportional;
 
-use crate::order::{in_order, positions_by};
 use crate::units::BytesPerSec;
+use order::{in_order, positions_by};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -7,6 +7,7 @@ mod influx;
 mod influx_live;
 mod jsonl;
 mod parquet;
+pub(crate) mod snapshot;
 mod tables;
 
 use crate::error::StoreError;
