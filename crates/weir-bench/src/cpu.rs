@@ -88,6 +88,17 @@ pub fn thread_cpu_ns() -> u64 {
     secs.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
 }
 
+/// How often the kernel took the calling thread off its CPU so far: `ru_nvcsw` + `ru_nivcsw` of
+/// getrusage(2), `RUSAGE_THREAD`. Time between two equal counts is the thread's own.
+pub fn thread_switches() -> u64 {
+    // SAFETY: a struct of integers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for the call. It fails only for arguments that are none.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let count = |switches: libc::c_long| u64::try_from(switches).unwrap_or(0);
+    count(usage.ru_nvcsw) + count(usage.ru_nivcsw)
+}
+
 /// Work of its own that takes a time and touches no memory: each step needs the one before.
 #[inline(always)]
 pub fn spin(steps: u64) {
@@ -113,6 +124,13 @@ pub fn spin_step_ns() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_waits_is_off_its_cpu() {
+        let before = thread_switches();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(thread_switches() > before);
+    }
 
     #[test]
     fn a_pinned_thread_is_where_it_was_put() {
