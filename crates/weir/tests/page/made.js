@@ -35,7 +35,7 @@ function madeSource() {
 
   function figures(slot) {
     const isLimited = slot % 7 === 0;
-    return [slot, three(900000 * random() / (1 + (slot % 50))), isLimited ? 0 : 1, three(1000 * random()),
+    return [slot, 255, three(900000 * random() / (1 + (slot % 50))), isLimited ? 0 : 1, three(1000 * random()),
       isLimited ? three(300 * random()) : 0, isLimited ? three(100 + 400 * random()) : -1, three(4000 * random()),
       isLimited ? 1000 * (slot % 100) : -1, isLimited ? 2 : 3 + (slot % 3)];
   }

@@ -45,19 +45,29 @@ impl Message {
     /// One of them.
     pub fn number(&mut self, value: i64) {
         self.comma();
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut left = value.unsigned_abs();
-        while left > 0 || at == digits.len() {
-            at -= 1;
-            // One digit.
-            digits[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
-            left /= 10;
-        }
-        if value < 0 {
-            self.bytes.push(b'-');
-        }
+        let mut digits = [0; NUMBER_BYTES];
+        let at = write_before(&mut digits, NUMBER_BYTES, value);
         self.bytes.extend_from_slice(&digits[at..]);
+    }
+
+    /// A row of such a list: its number, which of its figures follow (a bit for each), and those.
+    pub fn row(&mut self, number: u32, which: u32, figures: &[i64]) {
+        // Written from its end on, at once: an event has thousands of numbers.
+        let mut text = [0; 256];
+        let mut at = text.len();
+        for (place, figure) in figures.iter().enumerate().take(10).rev() {
+            if (which >> place) & 1 == 1 {
+                at = write_before(&mut text, at, *figure);
+                at -= 1;
+                text[at] = b',';
+            }
+        }
+        at = write_before(&mut text, at, i64::from(which));
+        at -= 1;
+        text[at] = b',';
+        at = write_before(&mut text, at, i64::from(number));
+        self.comma();
+        self.bytes.extend_from_slice(&text[at..]);
     }
 
     /// Ends the list.
@@ -147,6 +157,28 @@ impl Message {
     }
 }
 
+/// A number's digits and its sign at most.
+const NUMBER_BYTES: usize = 20;
+
+/// Writes a number that ends before `at`; gives where it begins. There is room for [`NUMBER_BYTES`].
+fn write_before(text: &mut [u8], mut at: usize, value: i64) -> usize {
+    let mut left = value.unsigned_abs();
+    loop {
+        at -= 1;
+        // One digit.
+        text[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    at
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +222,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_row_is_read_again(number: u32, which in 0u32..256, figures: [i64; 8]) {
+            let mut message = Message::default();
+            message.start("tick");
+            message.begin("f");
+            message.row(number, which, &figures);
+            message.row(number, 0, &figures);
+            message.end();
+            let named = |place: &usize| (which >> place) & 1 == 1;
+            let mut wanted = vec![i64::from(number), i64::from(which)];
+            wanted.extend((0..8).filter(named).map(|place| figures[place]));
+            wanted.extend([i64::from(number), 0]);
+            prop_assert_eq!(data(&mut message), json!({"f": wanted}));
+        }
+
         #[test]
         fn any_text_and_number_is_read_again(text: String, number: i64) {
             let mut message = Message::default();

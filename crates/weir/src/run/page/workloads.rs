@@ -24,7 +24,7 @@ const WORKLOADS_MAX: usize = 5000;
 /// Cells of a name; what the kernel takes is less.
 const NAME_CELLS_MAX: usize = 4096;
 /// Sentences of a reason that are looked at each time.
-const SENTENCES: usize = 32;
+const SENTENCES: usize = 16;
 /// Cells of a sentence.
 const SENTENCE_CELLS_MAX: usize = 600;
 
@@ -59,10 +59,10 @@ struct Words(Vec<&'static str>);
 impl Words {
     /// Of a few; the program knows no more.
     fn place(&mut self, word: &'static str) -> i64 {
-        let found = self
-            .0
-            .iter()
-            .position(|known| std::ptr::eq(*known, word) || *known == word);
+        let known = || self.0.iter();
+        let same = known().position(|known| std::ptr::eq(*known, word));
+        // One text may be in two places of the program.
+        let found = same.or_else(|| known().position(|known| *known == word));
         let place = found.unwrap_or_else(|| {
             self.0.push(word);
             self.0.len() - 1
@@ -106,9 +106,9 @@ impl Workloads {
             let since = since.at(&row.id).map(|ms| ms.saturating_sub(base_ms));
             let before = row.figures;
             row.figures = row.now(decision, held, since, weight, &mut self.words);
-            if row.figures != before || row.is_new {
-                to.number(i64::from(row.slot));
-                row.figures.iter().for_each(|figure| to.number(*figure));
+            let others = others(&row.figures, &before);
+            if others != 0 {
+                to.row(row.slot, others, &row.figures);
             }
             let is_other = row.figures.last() != before.last();
             if is_other || row.is_new || turn.contains(&place) {
@@ -143,8 +143,8 @@ impl Workloads {
         );
         to.begin("f");
         for row in &self.rows {
-            to.number(i64::from(row.slot));
-            row.figures.iter().for_each(|figure| to.number(*figure));
+            let known = others(&row.figures, &[UNKNOWN; _]);
+            to.row(row.slot, known, &row.figures);
         }
         to.end();
         let sentences = self
@@ -244,6 +244,14 @@ impl Row {
         let is_new = std::mem::replace(&mut self.sentence, hash) != hash;
         is_new.then_some((self.slot, sentence))
     }
+}
+
+/// A bit for each figure that is another one.
+fn others(now: &Figures, before: &Figures) -> u32 {
+    let pairs = now.iter().zip(before).enumerate();
+    pairs.fold(0, |bits, (place, (now, before))| {
+        bits | u32::from(now != before) << place
+    })
 }
 
 fn sentence(decision: &Decision) -> String {

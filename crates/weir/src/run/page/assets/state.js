@@ -30,15 +30,25 @@ function takeRows(said) {
     state.rows.set(list[at], { slot: list[at], name: list[at + 1], tag: list[at + 2], figures, why: "" });
   });
   if (said.gone || said.rows) state.hasNewRows = true;
-  groups(said.f, FIGURES + 1, (list, at) => {
-    const row = state.rows.get(list[at]);
-    if (!row) return;
-    for (let place = 0; place < FIGURES; place++) row.figures[place] = list[at + 1 + place];
-  });
+  takeFigures(said.f || []);
   groups(said.why, 2, (list, at) => {
     const row = state.rows.get(list[at]);
     if (row) row.why = list[at + 1];
   });
+}
+
+// Number of a row, a bit for each figure that follows, and those figures.
+function takeFigures(list) {
+  for (let at = 0; at + 1 < list.length; ) {
+    const row = state.rows.get(list[at]);
+    const which = list[at + 1];
+    at += 2;
+    for (let place = 0; place < FIGURES; place++) {
+      if (!((which >> place) & 1)) continue;
+      if (row) row.figures[place] = list[at];
+      at += 1;
+    }
+  }
 }
 
 function takeHistory(said) {
