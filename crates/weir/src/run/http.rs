@@ -71,8 +71,8 @@ impl Answer {
     }
 }
 
-/// Events on their way to one client, each with its end. The giver ends them.
-pub struct Events {
+/// EventStream on their way to one client, each with its end. The giver ends them.
+pub struct EventStream {
     /// What comes.
     pub coming: Receiver<Arc<[u8]>>,
     /// Dropped when the client has gone.
@@ -84,7 +84,7 @@ pub enum Reply {
     /// All at once.
     Whole(Answer),
     /// A head, and then events as they come.
-    Stream(Answer, Events),
+    Stream(Answer, EventStream),
 }
 
 impl From<Answer> for Reply {
@@ -192,8 +192,8 @@ fn converse(mut stream: TcpStream, source: &Source, place: RequestPath) -> io::R
 }
 
 /// Until the giver ends it, or the client does not take an event in time.
-fn pass_on(stream: &mut TcpStream, events: &Events) -> io::Result<()> {
-    // Events are whole, and wait for no more.
+fn pass_on(stream: &mut TcpStream, events: &EventStream) -> io::Result<()> {
+    // EventStream are whole, and wait for no more.
     stream.set_nodelay(true)?;
     loop {
         let event = events.coming.recv_timeout(ALIVE_EVERY);
@@ -260,6 +260,7 @@ fn respond(head: &[u8], source: &Source) -> (Reply, bool) {
     (source(&request), !is_head)
 }
 
+/// What tests of those that answer need, too.
 #[cfg(test)]
 pub mod tests {
     use super::*;

@@ -2,21 +2,21 @@
 //! The clients that look at the page. Each has a bounded queue; one that does not empty its queue in time is
 //! left, and finds all again when it comes back. There are only so many.
 
-use crate::run::http::Events;
+use crate::run::http::EventStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Clients at once; more are told to come later.
 pub const CLIENTS_MAX: usize = 16;
-/// Events that wait for a client at most.
+/// EventStream that wait for a client at most.
 const QUEUE_EVENTS: usize = 8;
 
 /// Bytes of an event, shared by all clients.
-pub type Event = Arc<[u8]>;
+pub type PageEvent = Arc<[u8]>;
 
 struct Client {
-    queue: SyncSender<Event>,
+    queue: SyncSender<PageEvent>,
     /// It has not seen all so far.
     is_fresh: bool,
 }
@@ -30,9 +30,9 @@ pub struct Audience {
 }
 
 /// A connection's place among them.
-struct Place(Arc<AtomicUsize>);
+struct AudiencePlace(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for AudiencePlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -40,9 +40,9 @@ impl Drop for Place {
 
 impl Audience {
     /// One more, if there is a place.
-    pub fn join(&self) -> Option<Events> {
+    pub fn join(&self) -> Option<EventStream> {
         let taken = self.places.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.places));
+        let place = AudiencePlace(Arc::clone(&self.places));
         if taken >= CLIENTS_MAX {
             return None;
         }
@@ -50,7 +50,7 @@ impl Audience {
         let is_fresh = true;
         self.clients().push(Client { queue, is_fresh });
         let place = Box::new(place);
-        Some(Events { coming, place })
+        Some(EventStream { coming, place })
     }
 
     /// Whether there are any, and whether one of them has seen nothing so far.
@@ -61,7 +61,7 @@ impl Audience {
     }
 
     /// Sends `tick` to those that have seen what was before it, and `full` to the others. Never waits.
-    pub fn send(&self, tick: Option<&Event>, full: Option<&Event>) {
+    pub fn send(&self, tick: Option<&PageEvent>, full: Option<&PageEvent>) {
         self.clients().retain_mut(|client| {
             let event = if client.is_fresh { full } else { tick };
             let Some(event) = event else { return true };
@@ -79,11 +79,11 @@ impl Audience {
 mod tests {
     use super::*;
 
-    fn event(text: &str) -> Event {
+    fn event(text: &str) -> PageEvent {
         text.as_bytes().into()
     }
 
-    fn taken(events: &Events) -> Vec<String> {
+    fn taken(events: &EventStream) -> Vec<String> {
         let all = events.coming.try_iter();
         all.map(|event| String::from_utf8_lossy(&event).into_owned())
             .collect()
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn a_client_that_takes_nothing_is_left_and_keeps_its_place_until_it_goes() {
         let audience = Audience::default();
-        let mut all: Vec<Events> = (0..CLIENTS_MAX).map(|_| audience.join().unwrap()).collect();
+        let mut all: Vec<EventStream> =
+            (0..CLIENTS_MAX).map(|_| audience.join().unwrap()).collect();
         assert!(audience.join().is_none());
         for _ in 0..=QUEUE_EVENTS {
             audience.send(Some(&event("x")), Some(&event("all")));

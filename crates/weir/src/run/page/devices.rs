@@ -3,7 +3,7 @@
 
 use super::figures::{Smooth, Weight, kib_per_sec, three_digits};
 use super::history::DEVICES_MAX;
-use super::message::Message;
+use super::message::EventMessage;
 use crate::output::labels;
 use crate::output::text;
 use serde::Serialize;
@@ -63,12 +63,12 @@ impl Devices {
     }
 
     /// Their names.
-    pub fn write_names(&self, to: &mut Message) {
+    pub fn write_names(&self, to: &mut EventMessage) {
         to.field("names", &self.names);
     }
 
     /// Their figures.
-    pub fn write_figures(&self, to: &mut Message) {
+    pub fn write_figures(&self, to: &mut EventMessage) {
         to.field("devices", &self.now);
     }
 }

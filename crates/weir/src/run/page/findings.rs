@@ -3,7 +3,7 @@
 //! the loop waits for no disk, and only while there are clients.
 
 use super::audience::Audience;
-use super::message::Message;
+use super::message::EventMessage;
 use crate::output::text;
 use crate::profile::waits_in::{self, PublishedWaits};
 use anyhow::{Context, Result};
@@ -22,12 +22,12 @@ const ROWS_MAX: usize = 200;
 const CELLS_MAX: usize = 600;
 
 /// What the thread has read last.
-type Newest = Mutex<Option<Arc<PublishedWaits>>>;
+type ReadProfile = Mutex<Option<Arc<PublishedWaits>>>;
 
 /// The reader's other end.
 #[derive(Default)]
 pub struct Findings {
-    newest: Arc<Newest>,
+    newest: Arc<ReadProfile>,
     sent: Option<Arc<PublishedWaits>>,
 }
 
@@ -50,7 +50,7 @@ impl Findings {
     }
 
     /// What is new.
-    pub fn write_new(&mut self, to: &mut Message) {
+    pub fn write_new(&mut self, to: &mut EventMessage) {
         let newest = self
             .newest
             .lock()
@@ -68,7 +68,7 @@ impl Findings {
     }
 
     /// All, as it was sent last.
-    pub fn write_all(&self, to: &mut Message) {
+    pub fn write_all(&self, to: &mut EventMessage) {
         to.field("profile", self.sent.as_deref().map(shown));
     }
 }
@@ -97,7 +97,7 @@ fn shown(profile: &PublishedWaits) -> ShownProfile {
 }
 
 /// Until the page has gone.
-fn follow(dir: &Path, audience: &Weak<Audience>, newest: &Weak<Newest>) {
+fn follow(dir: &Path, audience: &Weak<Audience>, newest: &Weak<ReadProfile>) {
     while let (Some(audience), Some(newest)) = (audience.upgrade(), newest.upgrade()) {
         if audience.is_there().0 {
             let read = waits_in::read(dir).map(Arc::new);
@@ -128,7 +128,7 @@ mod tests {
         let _client = audience.join().unwrap();
         let mut findings = Findings::of(Some(dir.path()), &audience).unwrap();
         let said = |findings: &mut Findings| {
-            let mut message = Message::default();
+            let mut message = EventMessage::default();
             message.start("tick");
             findings.write_new(&mut message);
             String::from_utf8(message.finish().to_vec()).unwrap()

@@ -45,15 +45,15 @@ struct DeviceStep {
 }
 
 /// A device's place, time, bandwidth and set-point in KiB per second, latency in ns, DevLoad from 0 to 3.
-pub type Point = [i64; 6];
+pub type DevicePoint = [i64; 6];
 
 /// A workload was limited from here to there, in milliseconds since the Unix epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Span(pub String, pub u64, pub u64);
+pub struct LimitSpan(pub String, pub u64, pub u64);
 
 /// A change, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct ChangeLine {
     at: u64,
     what: &'static str,
     text: String,
@@ -100,21 +100,21 @@ pub struct Seen {
 }
 
 /// The last minutes.
-pub struct History {
+pub struct PageHistory {
     now_ms: u64,
     step_ms: u64,
     step: Step,
-    points: Ring<Point>,
+    points: Ring<DevicePoint>,
     /// Since when limited workloads are limited.
     limited: BTreeMap<WorkloadId, u64>,
-    spans: Ring<Span>,
+    spans: Ring<LimitSpan>,
     lines: Ring<MachineChange>,
 }
 
-impl Default for History {
-    fn default() -> History {
+impl Default for PageHistory {
+    fn default() -> PageHistory {
         let steps = usize::try_from(WINDOW_MS / STEP_MS).unwrap_or(usize::MAX);
-        History {
+        PageHistory {
             now_ms: 0,
             step_ms: 0,
             step: Step::default(),
@@ -126,13 +126,13 @@ impl Default for History {
     }
 }
 
-impl History {
+impl PageHistory {
     /// One more tick. Whether what was before does not count any more: its time is not later.
     pub fn add(&mut self, tick: &Tick, changes: &[MachineChange]) -> bool {
         let now_ms = tick.wall_unix_ms;
         let went_back = now_ms < self.now_ms;
         if went_back {
-            *self = History::default();
+            *self = PageHistory::default();
         }
         self.now_ms = now_ms;
         let step_ms = now_ms - now_ms % STEP_MS;
@@ -183,7 +183,7 @@ impl History {
             ChangeKind::Released | ChangeKind::Vanished => {
                 if let Some(from) = self.limited.remove(&change.workload) {
                     let name = text::fit(&text::harmless(change.workload.as_str()), CELLS_MAX);
-                    self.spans.push(Span(name, from, change.wall_unix_ms));
+                    self.spans.push(LimitSpan(name, from, change.wall_unix_ms));
                 }
             }
             ChangeKind::Adjusted | ChangeKind::Refused | ChangeKind::Failed => {}
@@ -210,16 +210,16 @@ impl History {
     }
 
     /// New spans.
-    pub fn spans(&self, seen: Seen) -> Vec<&Span> {
+    pub fn spans(&self, seen: Seen) -> Vec<&LimitSpan> {
         let oldest = self.now_ms.saturating_sub(WINDOW_MS);
         let new = self.spans.since(seen.spans);
         new.filter(|span| span.2 >= oldest).collect()
     }
 
     /// New changes.
-    pub fn lines(&self, seen: Seen) -> Vec<Line> {
+    pub fn lines(&self, seen: Seen) -> Vec<ChangeLine> {
         let new = self.lines.since(seen.lines);
-        let line = |change: &MachineChange| Line {
+        let line = |change: &MachineChange| ChangeLine {
             at: change.wall_unix_ms,
             what: change.what.word(),
             text: text::fit(&change.sentence(), CELLS_MAX),
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn ticks_of_a_step_are_one_point_and_old_points_go() {
-        let mut history = History::default();
+        let mut history = PageHistory::default();
         for at in (1_000..=1_000 + 2 * WINDOW_MS).step_by(50) {
             assert!(!history.add(&tick(at), &[]));
         }
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn spans_of_limits_and_changes_in_words_are_kept() {
-        let mut history = History::default();
+        let mut history = PageHistory::default();
         history.add(&tick(1000), &[change(1000, ChangeKind::Limited)]);
         history.add(&tick(2000), &[change(2000, ChangeKind::Adjusted)]);
         assert!(history.spans(Seen::default()).is_empty());
@@ -315,7 +315,7 @@ mod tests {
         let name = "/a\\u{202e}b".to_owned();
         assert_eq!(
             history.spans(Seen::default()),
-            [&Span(name.clone(), 1000, 3000)]
+            [&LimitSpan(name.clone(), 1000, 3000)]
         );
         let lines = history.lines(Seen::default());
         let words: Vec<&str> = lines.iter().map(|line| line.what).collect();

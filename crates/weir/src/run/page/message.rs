@@ -7,12 +7,12 @@ use weir_core::WorkloadId;
 
 /// The event that is being made.
 #[derive(Default)]
-pub struct Message {
+pub struct EventMessage {
     bytes: Vec<u8>,
     is_first: bool,
 }
 
-impl Message {
+impl EventMessage {
     /// Begins another one.
     pub fn start(&mut self, kind: &str) {
         self.bytes.clear();
@@ -185,7 +185,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    fn data(message: &mut Message) -> Value {
+    fn data(message: &mut EventMessage) -> Value {
         let text = String::from_utf8(message.finish().to_vec()).unwrap();
         let lines: Vec<&str> = text.split('\n').collect();
         assert_eq!((lines.len(), lines[0]), (4, "event: tick"), "{text}");
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_json() {
-        let mut message = Message::default();
+        let mut message = EventMessage::default();
         message.start("full");
         for _ in 0..2 {
             message.start("tick");
@@ -224,7 +224,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_row_is_read_again(number: u32, which in 0u32..256, figures: [i64; 8]) {
-            let mut message = Message::default();
+            let mut message = EventMessage::default();
             message.start("tick");
             message.begin("f");
             message.row(number, which, &figures);
@@ -239,7 +239,7 @@ mod tests {
 
         #[test]
         fn any_text_and_number_is_read_again(text: String, number: i64) {
-            let mut message = Message::default();
+            let mut message = EventMessage::default();
             message.start("tick");
             message.numbers("n", [number]);
             message.pairs("t", [(1, text.as_str())]);

@@ -27,13 +27,13 @@ use super::self_cost::thread_cpu;
 use super::sink::{Shown, Sink, TickContext, Wants};
 use access::{Access, TOKEN_CHARS_MIN};
 use anyhow::{Context, Result, bail};
-use audience::{Audience, Event};
+use audience::{Audience, PageEvent};
 use devices::Devices;
 use document::{document, guarded};
 use figures::Weight;
 use findings::Findings;
-use history::{History, Seen};
-use message::Message;
+use history::{PageHistory, Seen};
+use message::EventMessage;
 use serde::Serialize;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -64,14 +64,14 @@ pub struct LivePage {
     audience: Arc<Audience>,
     address: SocketAddr,
     origin: Origin,
-    history: History,
+    history: PageHistory,
     seen: Seen,
     workloads: Workloads,
     devices: Devices,
     findings: Findings,
     head: Vec<u8>,
-    tick: Message,
-    full: Message,
+    tick: EventMessage,
+    full: EventMessage,
     /// Clients must begin anew: what they have is not true any more.
     is_new: bool,
     base_ms: u64,
@@ -131,13 +131,13 @@ impl LivePage {
             audience,
             address,
             origin,
-            history: History::default(),
+            history: PageHistory::default(),
             seen: Seen::default(),
             workloads: Workloads::default(),
             devices: Devices::default(),
             head: Vec::new(),
-            tick: Message::default(),
-            full: Message::default(),
+            tick: EventMessage::default(),
+            full: EventMessage::default(),
             is_new: true,
             base_ms: 0,
             last_ms: 0,
@@ -168,7 +168,6 @@ impl LivePage {
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        let spacing = |cost: Duration| (cost * SPACING).clamp(LEAST_SPACING, MOST_SPACING);
         let is_late = self.last.is_none_or(|(at, cost)| now - at >= spacing(cost));
         is_late && self.audience.is_there().0
     }
@@ -190,7 +189,7 @@ impl LivePage {
         self.workloads
             .update(snapshot, weight, self.base_ms, &mut tick);
         self.findings.write_new(&mut tick);
-        let event: Event = tick.finish().into();
+        let event: PageEvent = tick.finish().into();
         self.tick = tick;
         self.seen = self.history.seen();
         let is_new = std::mem::take(&mut self.is_new);
@@ -200,7 +199,7 @@ impl LivePage {
     }
 
     /// All that the page shows, for a client that begins.
-    fn all(&mut self, snapshot: &Snapshot) -> Event {
+    fn all(&mut self, snapshot: &Snapshot) -> PageEvent {
         let mut full = std::mem::take(&mut self.full);
         full.start("full");
         full.field("now", snapshot.wall_unix_ms);
@@ -214,12 +213,12 @@ impl LivePage {
         self.findings.write_all(&mut full);
         let event = full.finish().into();
         // Not kept: it is large, and seldom made.
-        self.full = Message::default();
+        self.full = EventMessage::default();
         event
     }
 
     /// What stands above, if it is not what stood there.
-    fn write_head(&mut self, snapshot: &Snapshot, to: &mut Message) {
+    fn write_head(&mut self, snapshot: &Snapshot, to: &mut EventMessage) {
         let skips = snapshot.skipped.iter().take(3);
         let head = Head {
             version: env!("CARGO_PKG_VERSION"),
@@ -247,7 +246,7 @@ impl LivePage {
         }
     }
 
-    fn write_history(&self, seen: Seen, to: &mut Message) {
+    fn write_history(&self, seen: Seen, to: &mut EventMessage) {
         to.numbers("points", self.history.points(seen));
         let spans = self.history.spans(seen);
         if !spans.is_empty() {
@@ -277,6 +276,11 @@ impl Sink for LivePage {
         self.leave(shown.snapshot());
         None
     }
+}
+
+/// After an event that took so much CPU time.
+fn spacing(cost: Duration) -> Duration {
+    (cost * SPACING).clamp(LEAST_SPACING, MOST_SPACING)
 }
 
 fn thousandths(value: f64) -> f64 {

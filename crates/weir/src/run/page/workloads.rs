@@ -7,7 +7,7 @@
 use super::figures::{
     Figures, Smooth, UNKNOWN, Weight, bandwidth, kib_per_sec, milli, three_digits,
 };
-use super::message::Message;
+use super::message::EventMessage;
 use crate::output::labels;
 use crate::output::text;
 use crate::top::tag::tag;
@@ -48,15 +48,15 @@ pub struct Workloads {
     next_slot: u32,
     cursor: usize,
     left_out: usize,
-    words: Words,
+    words: ReasonWords,
     gone: Vec<u32>,
 }
 
 /// Short reasons by their place, as they came up.
 #[derive(Default)]
-struct Words(Vec<&'static str>);
+struct ReasonWords(Vec<&'static str>);
 
-impl Words {
+impl ReasonWords {
     /// Of a few; the program knows no more.
     fn place(&mut self, word: &'static str) -> i64 {
         let known = || self.0.iter();
@@ -88,7 +88,13 @@ impl<'a, T> Along<'a, T> {
 
 impl Workloads {
     /// Takes in a snapshot that is so much later than the one before, and writes what changed.
-    pub fn update(&mut self, snapshot: &Snapshot, weight: Weight, base_ms: u64, to: &mut Message) {
+    pub fn update(
+        &mut self,
+        snapshot: &Snapshot,
+        weight: Weight,
+        base_ms: u64,
+        to: &mut EventMessage,
+    ) {
         let all = &snapshot.plan.workloads;
         let shown = &all[..all.len().min(WORKLOADS_MAX)];
         self.left_out = all.len() - shown.len();
@@ -133,7 +139,7 @@ impl Workloads {
     }
 
     /// Writes all, as it was taken in last.
-    pub fn write_all(&self, snapshot: &Snapshot, to: &mut Message) {
+    pub fn write_all(&self, snapshot: &Snapshot, to: &mut EventMessage) {
         let shown = &snapshot.plan.workloads;
         to.texts("words", self.words.0.iter().copied());
         to.names(
@@ -187,7 +193,7 @@ impl Workloads {
         self.cursor = 0;
     }
 
-    fn write_new(&self, shown: &[Decision], to: &mut Message) {
+    fn write_new(&self, shown: &[Decision], to: &mut EventMessage) {
         debug_assert_eq!(self.rows.len(), shown.len());
         let new = self.rows.iter().filter(|row| row.is_new);
         to.names("rows", new.map(|row| (row.slot, &row.id)), name);
@@ -214,7 +220,7 @@ impl Row {
         held: f64,
         since_ms: Option<u64>,
         weight: Weight,
-        words: &mut Words,
+        words: &mut ReasonWords,
     ) -> Figures {
         let bytes = self.bandwidth.with(bandwidth(decision), weight);
         let cpu = self
