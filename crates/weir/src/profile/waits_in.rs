@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where workloads wait, and what is wrong, for `weir top` and the live page while a profile runs. `weir profile record` and `live` write a small file into
+//! Where workloads wait, and what is wrong, for `weir top` and the live page while a profile runs. `weir profile
+//! record` and `live` write a small file into
 //! weir's directory of run-time files, which says until when it holds. A split of stalls takes milliseconds of CPU a
 //! workload, so it is made seldom enough to stay below 1 % of one CPU, and more seldom while nothing reads the file.
 
