@@ -64,6 +64,15 @@ pub struct ReplayArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 
+    /// Show it on a live page at http://ADDR/, as `weir run --page` does; --speed is 1 unless it is given. The
+    /// page stays at the end, until Ctrl-C [ADDR if left out: 127.0.0.1:9780]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9780", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
+    pub page: Option<SocketAddr>,
+
+    /// File with the token that browsers must give as password to see the page
+    #[arg(long, value_name = "FILE", requires = "page")]
+    pub page_token_file: Option<PathBuf>,
+
     /// Run the controller again with its recorded settings: are its plans the recorded ones?
     #[arg(long, conflicts_with_all = ["top", "policy", "set_point"])]
     pub check: bool,
@@ -90,6 +99,7 @@ Examples:
   weir replay today.weir                        the lines that `weir run --json` printed
   weir replay today.weir --top --speed 10       on the screen, ten times as fast; ? shows the keys
   weir replay today.weir --metrics              for Prometheus, as if it happened now
+  weir replay today.weir --page --speed 10      on a page in a browser
   weir replay today.weir --check                same recording, same plan?
   weir replay today.weir --set-point 4GiB/s --policy proportional
 

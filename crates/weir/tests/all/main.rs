@@ -21,6 +21,7 @@ mod later;
 mod metrics;
 mod names;
 mod nodes;
+mod page;
 mod probe;
 mod profile;
 mod profile_live;

@@ -2,11 +2,9 @@
 //! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
 //! Threads of their own answer the clients ([`http`]).
 
-mod http;
-
+use super::http::{self, Answer, Request};
 use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
-use http::Answer;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,8 +38,9 @@ impl Exporter {
         let newest: Arc<Newest> = Arc::default();
         let source = Arc::clone(&newest);
         http::serve(
+            "weir-metrics",
             listener,
-            Arc::new(move |open_metrics| answer(&source, open_metrics)),
+            Arc::new(move |request| answer(&source, request).into()),
         )
         .context("cannot start the thread for metrics")?;
         Ok(Exporter {
@@ -98,7 +97,12 @@ impl Sink for Exporter {
     }
 }
 
-fn answer(newest: &Newest, open_metrics: bool) -> Answer {
+fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
+    if request.path() != "/metrics" {
+        return Answer::error("404 Not Found", "the metrics are at /metrics\n");
+    }
+    let accepts = request.header("accept").unwrap_or_default();
+    let open_metrics = accepts.contains("application/openmetrics-text");
     let value = newest
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
