@@ -39,6 +39,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use weir_core::enforcement::overload_poll::OverloadPoll;
+use weir_core::owner::PodNames;
 use weir_core::seam::observation::{Skipped, WorkloadReading};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::processes::Processes;
@@ -374,6 +375,10 @@ impl Platform for LinuxPlatform {
 
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.view.processes()
+    }
+
+    fn pod_names(&self) -> Arc<PodNames> {
+        Arc::clone(&self.view.pod_names)
     }
 
     fn exclude(&mut self, patterns: &[String], weighted: &[String]) {
