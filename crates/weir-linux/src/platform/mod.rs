@@ -414,6 +414,7 @@ mod adopt;
 pub(crate) mod description;
 mod hotplug;
 pub(crate) mod lease_books;
+pub(crate) mod trial;
 
 #[cfg(test)]
 mod moments_tests;
