@@ -9,7 +9,7 @@ RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-test packages-reproduce
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-test packages-reproduce dkms-test image image-test chart-test
 
 # What `make run` says first.
 define PLAN
@@ -106,6 +106,26 @@ packages: tools
 packages-test: packages
 	$(call install,$(PACKAGE_TEST_PROGRAMS))
 	packaging/test
+
+# The driver, built by DKMS for a kernel of Debian's.
+dkms-test: packages
+	$(call install,lintian:lintian mmdebstrap:mmdebstrap unshare:util-linux)
+	packaging/dkms/test
+
+# The image localhost/weir, of the package.
+image: packages
+	$(call install,buildah:buildah)
+	packaging/image
+
+# The same without a registry of images, and what it can do.
+image-test: packages
+	$(call install,buildah:buildah mmdebstrap:mmdebstrap)
+	packaging/image --test
+
+# The Helm chart, by helm and by the schemas of Kubernetes. helm is built the first time: some minutes.
+chart-test:
+	$(call install,go:golang-go python3:python3 )
+	packaging/chart-test
 
 # Built twice, in two folders: the same bytes.
 packages-reproduce: packages

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::iter::Peekable;
 use std::sync::Arc;
-use weir_core::owner::owner;
+use weir_core::owner::{PodNames, owner};
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::{GroupReading, Missing, WorkloadKind, WorkloadReading};
 use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
@@ -21,6 +21,8 @@ pub struct Totals {
     pub(super) running: BTreeMap<DeviceId, f64>,
     /// Readings that were lost, of reads and of writes.
     pub(super) lost: BTreeMap<GroupId, [u64; 2]>,
+    /// With which names labels were made.
+    pod_names: PodNames,
     /// By id. At each tick they are put together anew, and mostly they are the same as before.
     pub(super) workloads: Vec<WorkloadTotals>,
 }
@@ -54,7 +56,8 @@ impl Totals {
                 continue;
             };
             let known = next_with(&mut old, &verdict.id, |totals| &totals.id);
-            let mut totals = known.unwrap_or_else(|| WorkloadTotals::new(&verdict.id));
+            let mut totals =
+                known.unwrap_or_else(|| WorkloadTotals::new(&verdict.id, &self.pod_names));
             let rate = verdict.bandwidth.bytes_per_sec.get();
             let amount = rate * dt.unwrap_or_default().secs_f64();
             match verdict.bandwidth.provenance {
@@ -70,13 +73,35 @@ impl Totals {
         // Those that have gone are forgotten: their series end.
         self.workloads = next;
     }
+
+    /// Labels have these names from now on.
+    pub fn follow_pod_names(&mut self, names: &PodNames) {
+        if self.pod_names == *names {
+            return;
+        }
+        self.pod_names = names.clone();
+        for workload in &mut self.workloads {
+            workload.labels = labels_of(workload.id.as_str(), names).into();
+        }
+    }
 }
 
 /// The labels of a cgroup, as they stand in a sample.
-fn labels_of(id: &str) -> String {
+fn labels_of(id: &str, names: &PodNames) -> String {
     let mut labels = format!("cgroup=\"{}\"", quoted(&spelled(id)));
     let owner = owner(id);
+    let named = names.of(&owner);
+    let pod = |name: &str| Some(name.to_owned());
     for (label, value) in [
+        (
+            "namespace",
+            named.and_then(|(name, _)| pod(&name.namespace)),
+        ),
+        ("pod", named.and_then(|(name, _)| pod(&name.pod))),
+        (
+            "container",
+            named.and_then(|(_, container)| pod(container?)),
+        ),
         ("pod_uid", owner.pod_uid),
         ("container_id", owner.container_id),
         ("machine", owner.machine),
@@ -108,10 +133,10 @@ pub(super) struct WorkloadTotals {
 }
 
 impl WorkloadTotals {
-    fn new(id: &WorkloadId) -> Self {
+    fn new(id: &WorkloadId, names: &PodNames) -> Self {
         WorkloadTotals {
             id: id.clone(),
-            labels: labels_of(id.as_str()).into(),
+            labels: labels_of(id.as_str(), names).into(),
             bytes: [0.0; 3],
             cpu: None,
             throttled: None,

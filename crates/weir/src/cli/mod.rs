@@ -16,6 +16,7 @@ mod settings_places;
 
 use crate::bench::calibrate::cli::CalibrateArgs;
 use crate::bench::cli::BenchArgs;
+use crate::bench::hardware::cli::VerifyHardwareArgs;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
 use crate::groups::cli::GroupsArgs;
 use crate::inventory::devices::NodeArgs;
@@ -59,7 +60,7 @@ A workload is slow: `weir explain NAME`, then `weir profile`. Figures of the pas
 No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
 Exit codes: 0 done, 2 trouble. 1 is a finding of calibrate, doctor, events --count, export, groups,
-profile, replay --check, reset or sim: the help of that command says which.";
+profile, replay --check, reset, sim or verify-hardware: the help of that command says which.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -80,6 +81,8 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Measure what memory and storage traffic do to each other, and compare such results
     Bench(BenchArgs),
+    /// Measure on this machine what weir promises, and write a file to send
+    VerifyHardware(VerifyHardwareArgs),
     /// Which workloads are limited, since when, how much and why
     Explain(ExplainArgs),
     /// Restore what a killed weir left limited

@@ -133,6 +133,11 @@ fn sample() -> (Snapshot, Totals) {
         "groups": [{ "id": id, "node": 2, "size_bytes": 1 }],
     }));
     snapshot.latencies = of_json(json!([{ "id": 0, "mean_ns": reading(300), "source": "probe" }]));
+    snapshot.pod_names = of_json(json!({
+        "pods": { pod.trim_start_matches("pod"): { "namespace": "shop", "pod": "web-0" } },
+        "containers": { container: "app" },
+    }));
+    totals.follow_pod_names(&snapshot.pod_names);
     snapshot.push = Some(Delivery::default());
     snapshot.self_cost = Some(SelfCost::default());
     (snapshot, totals)
@@ -147,7 +152,7 @@ fn each_metric_has_a_row_with_type_unit_and_labels() {
     let text = section();
     for row in [
         "| `weir_cxl_read_bytes_total` | counter | bytes | `device`, `group`, `node` | Bytes read",
-        "| `weir_cgroup_cxl_bytes_total` | counter | bytes | `cgroup`, `pod_uid`, `container_id`, `source`, `machine` | ",
+        "| `weir_cgroup_cxl_bytes_total` | counter | bytes | `cgroup`, `namespace`, `pod`, `container`, `pod_uid`, `container_id`, `source`, `machine` | ",
         "| `weir_limiting` | gauge | – | – | ",
         "| `weir_source_info` | info | – | `device`, `backend`, `quality` | ",
         "| `weir_push_sent_batches_total` | counter | ",

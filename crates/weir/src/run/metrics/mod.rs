@@ -68,6 +68,7 @@ impl Exporter {
             return;
         }
         self.left_at = Some(now);
+        self.totals.follow_pod_names(&snapshot.pod_names);
         let value = Arc::new((snapshot.clone(), self.totals.clone()));
         // Locked only while a pointer is copied.
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
