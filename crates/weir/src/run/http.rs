@@ -71,7 +71,7 @@ impl Answer {
     }
 }
 
-/// EventStream on their way to one client, each with its end. The giver ends them.
+/// Events on their way to one client, each with its end. The giver ends them.
 pub struct EventStream {
     /// What comes.
     pub coming: Receiver<Arc<[u8]>>,

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 /// A token of fewer characters can be guessed.
 pub const TOKEN_CHARS_MIN: usize = 16;
 
-/// Who may read.
+/// What a request must show to read.
 pub struct Access {
     /// What is to be shown; nothing on loopback, if nothing is wanted.
     pub token: Option<String>,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Clients at once; more are told to come later.
 pub const CLIENTS_MAX: usize = 16;
-/// EventStream that wait for a client at most.
+/// Events that wait for a client at most.
 const QUEUE_EVENTS: usize = 8;
 
 /// Bytes of an event, shared by all clients.
