@@ -4,7 +4,8 @@
 //!
 //! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits,
 //! [`stall_splits`] the split of stalls, [`causes_named`] what rules find; [`plans`] says how is counted,
-//! [`distortion`] what is told wrong on purpose, [`errors`] sums errors up. [`day`] makes a recording of a day.
+//! [`distortion`] what is told wrong on purpose, [`errors`] sums errors up. [`day`] makes a recording of a
+//! day.
 
 mod causes_named;
 mod comparison;
