@@ -45,8 +45,9 @@ pub fn pin_to(cpus: &[u32]) -> Result<(), BenchError> {
     sched_setaffinity(None, &set).map_err(|answer| no(answer.into()))
 }
 
-/// Starts a thread that keeps to a CPU, makes something there and then runs with it. Returns as soon as `run` calls
-/// what it was given: of threads that are started one after the other, none takes what another was promised.
+/// Starts a thread that keeps to a CPU, makes something there and then runs with it. Returns as soon as `run`
+/// calls what it was given: of threads that are started one after the other, none takes what another was
+/// promised.
 ///
 /// # Errors
 /// The thread cannot be started, its CPU is refused, or `make` failed.

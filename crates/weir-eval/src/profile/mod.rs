@@ -3,8 +3,10 @@
 //! seeds draw.
 //!
 //! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits,
-//! [`stall_splits`] the split of stalls, [`causes_named`] what rules find, [`culprits`] behind which workload
-//! requests wait, [`what_ifs`] how much faster a workload would be; [`plans`] says how is counted, [`distortion`] what is told wrong on purpose, [`errors`] sums errors up. [`day`] makes a recording of a day.
+//! [`stall_splits`] the split of stalls, [`causes_named`] what rules find, [`culprits`] behind which
+//! workload requests wait, [`what_ifs`] how much faster a workload would be; [`plans`] says how is
+//! counted, [`distortion`] what is told wrong on purpose, [`errors`] sums errors up. [`day`] makes a
+//! recording of a day.
 
 mod causes_named;
 mod comparison;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stalls on stores. Stores leave their buffer in order, so a full buffer waits for the line of the oldest. How much
-//! of each way is hidden behind the stores before is fitted to the stall; lines that prefetch fetched are waited for
-//! at the end of their way.
+//! Stalls on stores. Stores leave their buffer in order, so a full buffer waits for the line of the oldest.
+//! How much of each way is hidden behind the stores before is fitted to the stall; lines that prefetch
+//! fetched are waited for at the end of their way.
 
 use super::core_model::Leg;
 use super::load_counts::hidden_cycles;
@@ -104,7 +104,8 @@ pub fn parts(classes: &[StoreClass], times: &Times, stalled: f64) -> Vec<Stalled
     let mean = late_cycles(times, stalled, behind.map(|class| class.lines).sum());
     let mut parts = Vec::new();
     for class in classes {
-        // As with prefetches that loads meet: the middle of a fixed time ahead, and of the same part of each way.
+        // As with prefetches that loads meet: the middle of a fixed time ahead, and of the same
+        // part of each way.
         let of_whole = class.lines * class.cycles() / all_whole;
         let of_left = if all_left > 0.0 {
             left(class) / all_left

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much faster a workload would be: the same loads and stores, with the same dependence, where CXL memory takes as
-//! long as DRAM, as the idle device, or as it does without a neighbour's requests. What comes of it is of the model.
+//! How much faster a workload would be: the same loads and stores, with the same dependence, where CXL memory
+//! takes as long as DRAM, as the idle device, or as it does without a neighbour's requests. What comes of it
+//! is of the model.
 
 use super::core_model::{LoadClass, run};
 use super::draws::Draws;

@@ -29,8 +29,8 @@ pub fn bench(args: &BenchArgs, roots: &Roots) -> Result<Exit> {
     }
 }
 
-/// Writes files into a directory. What has such a name there is replaced, and never written through: it may be
-/// a link or a FIFO.
+/// Writes files into a directory. What has such a name there is replaced, and never written through: it may
+/// be a link or a FIFO.
 fn write_files(dir: &Path, files: &[(&str, Vec<u8>)]) -> Result<Vec<PathBuf>> {
     let written = files.iter().map(|(name, bytes)| {
         let path = dir.join(name);

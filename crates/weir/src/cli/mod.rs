@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use weir_core::policy::Policy;
 
 /// The first line of `--help`: without it clap takes the package's description.
-const ABOUT: &str = "weir keeps CXL memory below the point where its latency takes off";
+const ABOUT: &str = "weir keeps CXL memory below the point where its latency rises steeply";
 
 /// The command.
 #[derive(Debug, Parser)]
@@ -54,8 +54,8 @@ const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (workloads and what they move),
 then `weir calibrate` (the device's knee) and `weir run --limit --set-point 'knee*0.9'`.
 
-A workload is slow: `weir explain NAME`, then `weir profile`. Figures of the past: `weir record`, then
-`weir export`.
+A workload is slow: `weir explain NAME`, then `weir profile`.
+Figures of the past: `weir record`, then `weir export`.
 
 No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
@@ -77,7 +77,7 @@ pub enum Command {
     Top(TopArgs),
     /// What this machine can do, what is missing, and what to do about it
     Doctor(DoctorArgs),
-    /// Find the bandwidth above which a device's latency takes off
+    /// Find the bandwidth above which a device's latency rises steeply
     Calibrate(CalibrateArgs),
     /// Measure what memory and storage traffic do to each other, and compare such results
     Bench(BenchArgs),
@@ -475,6 +475,7 @@ const EXPLAIN_HELP: &str = "\
 Examples:
   weir explain              all limited workloads, and the last changes
   weir explain fio          workloads with fio in their name, limited or not
+  weir explain ''           all workloads
   weir explain --recording today.weir --at 30s";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where workloads wait, and what is wrong, for `weir top` and the live page while a profile runs. `weir profile
-//! record` and `live` write a small file into
-//! weir's directory of run-time files, which says until when it holds. A split of stalls takes milliseconds of CPU a
-//! workload, so it is made seldom enough to stay below 1 % of one CPU, and more seldom while nothing reads the file.
+//! Where workloads wait, and what is wrong, for `weir top` and the live page while a profile runs. `weir
+//! profile record` and `live` write a small file into weir's directory of run-time files, which says
+//! until when it holds. A split of stalls takes milliseconds of CPU a workload, so it is made seldom
+//! enough to stay below 1 % of one CPU, and more seldom while nothing reads the file.
 
 use super::latest::LatestWindows;
 use crate::run::make_run_dir;
@@ -127,7 +127,8 @@ pub fn read(run_dir: &Path) -> Option<PublishedWaits> {
     read_as(run_dir, OpenOptions::new().read(true))
 }
 
-/// The same for a writer, which is no reader: the kernel reports closes of files that were opened to read only.
+/// The same for a writer, which is no reader: the kernel reports closes of files that were opened to read
+/// only.
 fn read_as_writer(run_dir: &Path) -> Option<PublishedWaits> {
     read_as(run_dir, OpenOptions::new().read(true).write(true))
 }
@@ -141,8 +142,8 @@ fn read_as(run_dir: &Path, options: &OpenOptions) -> Option<PublishedWaits> {
     (is_known && found.holds(wall_unix_ms())).then_some(found)
 }
 
-/// The name that `weir top` has for a workload: a process is counted by the name that perf has for it, `COMMAND-PID`, and
-/// shown by its number and start. Cgroups have one name.
+/// The name that `weir top` has for a workload: a process is counted by the name that perf has for it,
+/// `COMMAND-PID`, and shown by its number and start. Cgroups have one name.
 fn shown_as(roots: &Roots, name: &str) -> WorkloadId {
     let pid = name.rsplit_once('-').filter(|_| !name.starts_with('/'));
     let process = pid.and_then(|(_, pid)| process_workload(roots, pid.parse().ok()?));
@@ -189,8 +190,8 @@ impl WaitsPublisher {
         now.saturating_duration_since(at) >= self.spacing(cost, now)
     }
 
-    /// Publishes the stalls of each workload and findings, which took so much CPU time. Another profile's file
-    /// that holds stays.
+    /// Publishes the stalls of each workload and findings, which took so much CPU time. Another
+    /// profile's file that holds stays.
     pub fn publish(
         &mut self,
         stalls: BTreeMap<String, Result<StallSplit, Refusal>>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir run`: the daemon. Reading order: `turning` (the loop), [`tick`] (one iteration), [`sink`] (the ways
-//! out), [`snapshot_builder`], [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines leave),
-//! [`metrics`] (for Prometheus), [`page`] (for browsers), `http` (what both are served by), [`push`] (for other
-//! servers), [`service`] (signals, settings read again, the service manager, the log), `watches` (what is said
-//! once), [`self_cost`] (what weir itself uses).
+//! out), [`snapshot_builder`], [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines
+//! leave), [`metrics`] (for Prometheus), [`page`] (for browsers), `http` (what both are served by),
+//! [`push`] (for other servers), [`service`] (signals, settings read again, the service manager, the
+//! log), `watches` (what is said once), [`self_cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code

@@ -30,7 +30,8 @@ pub fn refills(text: &[u8]) -> Option<u64> {
     number(text, b"nr_periods")?.ok()
 }
 
-/// The number on the first line with this key. At each tick for each workload: of most lines one byte is read.
+/// The number on the first line with this key. At each tick for each workload: of most lines one byte is
+/// read.
 fn number(text: &[u8], key: &[u8]) -> Option<Result<u64, Malformed>> {
     let value = |line: &[u8]| match line.first() == key.first() {
         true => line
