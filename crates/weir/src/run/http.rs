@@ -76,7 +76,7 @@ pub struct EventStream {
     /// What comes.
     pub coming: Receiver<Arc<[u8]>>,
     /// Dropped when the client has gone.
-    pub place: Box<dyn Send>,
+    pub _place: Box<dyn Send>,
 }
 
 /// What a request is answered with.

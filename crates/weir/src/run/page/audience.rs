@@ -49,8 +49,8 @@ impl Audience {
         let (queue, coming) = sync_channel(QUEUE_EVENTS);
         let is_fresh = true;
         self.clients().push(Client { queue, is_fresh });
-        let place = Box::new(place);
-        Some(EventStream { coming, place })
+        let _place = Box::new(place);
+        Some(EventStream { coming, _place })
     }
 
     /// Whether there are any, and whether one of them has seen nothing so far.

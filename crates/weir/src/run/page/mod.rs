@@ -153,6 +153,10 @@ impl LivePage {
     /// Takes in a tick.
     pub fn count(&mut self, tick: &Tick, changes: &[MachineChange]) {
         self.is_new |= self.history.add(tick, changes);
+        // Not when the first page is opened: limits are older than that.
+        if self.base_ms == 0 || tick.wall_unix_ms < self.base_ms {
+            (self.base_ms, self.is_new) = (tick.wall_unix_ms, true);
+        }
     }
 
     /// Sends the newest tick to those that look, unless the last one was a moment ago.
@@ -174,9 +178,6 @@ impl LivePage {
 
     fn send(&mut self, snapshot: &Snapshot) {
         let now_ms = snapshot.wall_unix_ms;
-        if self.base_ms == 0 || now_ms < self.base_ms {
-            (self.base_ms, self.is_new) = (now_ms, true);
-        }
         let weight = Weight::after_ms(now_ms.saturating_sub(self.last_ms));
         self.last_ms = now_ms;
         let mut tick = std::mem::take(&mut self.tick);

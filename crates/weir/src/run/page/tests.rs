@@ -45,6 +45,7 @@ fn with(names: &[(String, u32)], at_ms: u64) -> Snapshot {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
     rows: BTreeMap<i64, (String, Vec<i64>, String)>,
+    base: Value,
     words: Value,
     names: Value,
     devices: Value,
@@ -94,6 +95,7 @@ impl Known {
         self.points.extend(list("points").iter().map(int));
         self.changes.extend(list("changes"));
         for (key, kept) in [
+            ("base", &mut self.base),
             ("words", &mut self.words),
             ("names", &mut self.names),
             ("devices", &mut self.devices),
@@ -204,6 +206,22 @@ fn nothing_is_made_while_no_page_is_open_and_what_costs_much_comes_seldom() {
         let spacing = spacing(Duration::from_micros(cost_us));
         assert_eq!(spacing.as_millis(), wanted_ms, "{cost_us} µs");
     }
+}
+
+#[test]
+fn a_limit_that_is_older_than_the_page_has_its_own_beginning() {
+    let mut page = started();
+    let named = [("/a".to_owned(), 300)];
+    send(&mut page, &with(&named, 1_000_000));
+    let client = page.audience.join().unwrap();
+    let mut snapshot = with(&named, 2_000_000);
+    let id = snapshot.plan.workloads[0].id.clone();
+    snapshot.limited_since_unix_ms = [(id, 1_000_500)].into();
+    send(&mut page, &snapshot);
+    let mut known = Known::default();
+    known.hear_all(&client);
+    assert_eq!(known.base, 1_000_000);
+    assert_eq!(known.rows.values().next().unwrap().1[6], 500);
 }
 
 #[test]
