@@ -9,7 +9,7 @@ RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools packages packages-test packages-reproduce
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools packages packages-test packages-reproduce fleet
 
 # What `make run` says first.
 define PLAN
@@ -92,6 +92,10 @@ bench: tools
 	$(CARGO) build --release -p weir-eval
 	for n in 10 100 1000 10000; do target/release/weir-eval bench loop --workloads $$n; done
 	target/release/weir-eval bench record thesis-idle --hours 24 --observe
+
+# What 200 simulated hosts cost a Prometheus and a VictoriaMetrics: a quarter of an hour, docs/evidence/fleet.md.
+fleet: build test-tools
+	packaging/monitoring/measure-fleet.py
 
 # A .deb and a .rpm of weir for this machine's architecture, in target/packages.
 packages: tools

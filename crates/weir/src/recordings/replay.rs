@@ -87,7 +87,10 @@ pub fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a
 }
 
 /// Gives each tick, and then the snapshot that it makes; says whether something was damaged.
-fn play(
+///
+/// # Errors
+/// There is no such session, or what `show` says.
+pub fn play(
     recording: &Recording,
     args: &ReplayArgs,
     met: &mut dyn FnMut(&Tick),

@@ -18,6 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: usize = 8;
 const PIECE_BYTES: usize = 64 << 10;
 
+/// What there is. It holds no name of a workload, so nothing in it can be hostile.
+const FRONT_PAGE: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>weir</title>\n<h1>weir ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1>\n<p>weir keeps CXL memory fast, and shows which workload uses how much of it.\n\
+     <ul>\n<li><a href=\"/metrics\">/metrics</a>: devices, cgroups, limits and weir itself, \
+     for Prometheus and its kin. OpenMetrics 1.0 for clients that accept it.\n</ul></html>\n"
+);
+
 /// What is sent.
 pub struct Answer {
     status: &'static str,
@@ -153,11 +162,16 @@ fn respond(head: &[u8], source: &Source) -> (Answer, bool) {
         return (Answer::error("405 Method Not Allowed", "only GET\n"), true);
     }
     let path = path.split('?').next().unwrap_or_default();
-    if path != "/metrics" {
-        return (
-            Answer::error("404 Not Found", "the metrics are at /metrics\n"),
-            !is_head,
-        );
+    match path {
+        "/metrics" => {}
+        "/" => {
+            let kind = "text/html; charset=utf-8";
+            return (Answer::page(kind, FRONT_PAGE.to_owned()), !is_head);
+        }
+        _ => {
+            let what = "the metrics are at /metrics, what else there is at /\n";
+            return (Answer::error("404 Not Found", what), !is_head);
+        }
     }
     let wants = |header: &&httparse::Header| header.name.eq_ignore_ascii_case("accept");
     let accepts = request
@@ -204,6 +218,9 @@ mod tests {
         );
         let accept = "GET /metrics HTTP/1.1\r\nACCEPT: application/openmetrics-text;version=1.0.0,*/*\r\n\r\n";
         assert!(response_to(address, accept).ends_with("open: true\n"));
+        let front = response_to(address, "GET / HTTP/1.1\r\n\r\n");
+        assert!(front.contains("Content-Type: text/html"), "{front}");
+        assert!(front.contains("<a href=\"/metrics\">"), "{front}");
         let head = response_to(address, "HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(
             head.contains("Content-Length: 12000") || head.contains("Content-Length: 12"),
@@ -212,7 +229,7 @@ mod tests {
         assert!(head.ends_with("\r\n\r\n"), "{head}");
         for (request, status) in [
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
-            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("GET /else HTTP/1.1\r\n\r\n", "404"),
             ("GET /../metrics HTTP/1.1\r\n\r\n", "404"),
             ("\u{1}\u{2}\r\n\r\n", "400"),
         ] {

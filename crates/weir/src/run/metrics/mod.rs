@@ -3,6 +3,7 @@
 //! Threads of their own answer the clients ([`http`]).
 
 mod http;
+mod process;
 
 use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
@@ -59,7 +60,8 @@ impl Exporter {
 
     /// Counts a tick.
     pub fn count(&mut self, tick: &Tick) {
-        self.totals.add(&tick.observation, &tick.plan);
+        self.totals
+            .add(&tick.observation, &tick.plan, &tick.outcomes);
     }
 
     /// Leaves the newest tick for the threads that answer, unless the last one is not old.
@@ -115,7 +117,10 @@ fn answer(newest: &Newest, open_metrics: bool) -> Answer {
         )
     };
     match value {
-        Some(value) => Answer::page(kind, metrics(&value.0, &value.1, dialect)),
+        Some(value) => {
+            let own = process::own_process();
+            Answer::page(kind, metrics(&value.0, &value.1, Some(&own), dialect))
+        }
         None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),
     }
 }
