@@ -211,7 +211,8 @@ hosts are `weir replay --metrics` of simulated runs (`{SCENARIOS[0]}`, `{SCENARI
 all on one machine of {os.cpu_count()} CPUs. Other programs ran there too: CPU figures are CPU time, and
 latencies are what that machine gave.
 
-`make fleet` ({args.minutes} minutes) at {commit}, {time.strftime('%F', time.gmtime())}; Debian's packages of
+`packaging/monitoring/measure-fleet.py --minutes {args.minutes} --settle-secs {args.settle_secs}` (`make fleet`)
+at {commit}, {time.strftime('%F', time.gmtime())}; Debian's packages of
 both servers.
 
 | | Prometheus | VictoriaMetrics |
@@ -233,6 +234,7 @@ both servers.
 - All {args.hosts} hosts together take {hosts_cpus:.2f} CPUs; that is what replaying costs, and not weir on a
   host ([loop](loop.md)).
 - {samples} samples were stored; over a longer time each takes less.
+- Recorded runs lie in the past, so `WeirStalled` and `WeirLimitedLong` fire for all hosts here.
 """
 
 
