@@ -211,7 +211,8 @@ hosts are `weir replay --metrics` of simulated runs (`{SCENARIOS[0]}`, `{SCENARI
 all on one machine of {os.cpu_count()} CPUs. Other programs ran there too: CPU figures are CPU time, and
 latencies are what that machine gave.
 
-`packaging/monitoring/measure-fleet.py --minutes {args.minutes} --settle-secs {args.settle_secs}` (`make fleet`)
+`packaging/monitoring/measure-fleet.py --minutes {args.minutes} \
+--settle-secs {args.settle_secs}` (`make fleet`)
 at {commit}, {time.strftime('%F', time.gmtime())}; Debian's packages of
 both servers.
 
