@@ -9,7 +9,7 @@ RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-test packages-reproduce dkms-test image image-test chart-test
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
 # What `make run` says first.
 define PLAN
@@ -96,6 +96,10 @@ bench: tools
 # What the live page costs weir and the browser, for 1000 workloads and an hour: docs/evidence/page.md.
 page-bench: build test-tools
 	crates/weir/tests/page/measure
+
+# What 200 simulated hosts cost a Prometheus and a VictoriaMetrics: a quarter of an hour, docs/evidence/fleet.md.
+fleet: build test-tools
+	packaging/monitoring/measure-fleet.py
 
 # A .deb and a .rpm of weir for this machine's architecture, in target/packages.
 packages: tools

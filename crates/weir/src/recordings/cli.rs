@@ -2,7 +2,7 @@
 //! Arguments of `weir record`, `weir replay` and `weir export`.
 
 use super::moment::Moment;
-use crate::cli::quantities::{Rate, SetPoint};
+use crate::cli::quantities::{Rate, SetPoint, Span};
 use crate::cli::{LoopArgs, PolicyName};
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
@@ -124,6 +124,14 @@ pub struct ExportArgs {
     #[arg(long, value_enum, default_value = "workloads")]
     pub table: TableName,
 
+    /// With --format openmetrics: time between two samples, as of a server that scrapes
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    pub step: Span,
+
+    /// With --format openmetrics: label `instance` of all samples
+    #[arg(long, value_name = "NAME", default_value = "recording")]
+    pub instance: String,
+
     /// Only this session (see `weir record FILE --info`) [default: all of them]
     #[arg(long, value_name = "N")]
     pub session: Option<i64>,
@@ -161,6 +169,8 @@ Examples:
   weir export today.weir --from \"$(date -Is -d 'yesterday 22:00')\" > night.csv
   weir export today.weir --format parquet --out today.parquet
   weir export today.weir --format influx --table devices | influx write …
+  weir export today.weir --format openmetrics --instance db7 --out day.om
+  promtool tsdb create-blocks-from openmetrics day.om /var/lib/prometheus
   weir export broken.weir --recover new.weir
   weir export old.weir --upgrade new.weir
 
@@ -182,6 +192,8 @@ pub enum FormatName {
     Jsonl,
     /// InfluxDB line protocol
     Influx,
+    /// All metrics with their times, for Prometheus and VictoriaMetrics; --table does not matter
+    Openmetrics,
     /// Apache Parquet
     Parquet,
 }

@@ -130,9 +130,9 @@ pub fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a
 }
 
 /// What was played.
-struct Played {
+pub struct Played {
     /// Whether something was damaged.
-    damaged: bool,
+    pub damaged: bool,
     /// Its end.
     last: Option<View>,
 }
@@ -147,7 +147,10 @@ impl Played {
 }
 
 /// Gives each tick, and then the snapshot that it makes.
-fn play(
+///
+/// # Errors
+/// There is no such session, or what `show` says.
+pub fn play(
     recording: &Recording,
     args: &ReplayArgs,
     met: &mut dyn FnMut(&Tick),

@@ -20,6 +20,7 @@ mod groups;
 mod interference;
 mod later;
 mod metrics;
+mod monitoring;
 mod names;
 mod nodes;
 mod page;

@@ -2,6 +2,8 @@
 //! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
 //! Threads of their own answer the clients ([`http`]).
 
+mod process;
+
 use super::http::{self, Answer, Request};
 use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
@@ -14,6 +16,15 @@ use weir_store::metrics::{Dialect, Totals, metrics};
 
 /// The value is not made more often than this, since it costs a copy of the snapshot.
 const SPACING: Duration = Duration::from_millis(500);
+
+/// What there is. It holds no name of a workload, so nothing in it can be hostile.
+const FRONT_PAGE: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>weir</title>\n<h1>weir ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1>\n<p>weir keeps CXL memory fast, and shows which workload uses how much of it.\n\
+     <ul>\n<li><a href=\"/metrics\">/metrics</a>: devices, cgroups, limits and weir itself, \
+     for Prometheus and its kin. OpenMetrics 1.0 for clients that accept it.\n</ul></html>\n"
+);
 
 /// What the loop left behind, for the next request.
 type Newest = Mutex<Option<Arc<(Snapshot, Totals)>>>;
@@ -58,7 +69,8 @@ impl Exporter {
 
     /// Counts a tick.
     pub fn count(&mut self, tick: &Tick) {
-        self.totals.add(&tick.observation, &tick.plan);
+        self.totals
+            .add(&tick.observation, &tick.plan, &tick.outcomes);
     }
 
     /// Leaves the newest tick for the threads that answer, unless the last one is not old.
@@ -99,8 +111,13 @@ impl Sink for Exporter {
 }
 
 fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
-    if request.path() != "/metrics" {
-        return Answer::error("404 Not Found", "the metrics are at /metrics\n");
+    match request.path() {
+        "/metrics" => {}
+        "/" => return Answer::page("text/html; charset=utf-8", FRONT_PAGE.to_owned()),
+        _ => {
+            let what = "the metrics are at /metrics, what else there is at /\n";
+            return Answer::error("404 Not Found", what);
+        }
     }
     let accepts = request.header("accept").unwrap_or_default();
     let open_metrics = accepts.contains("application/openmetrics-text");
@@ -120,7 +137,27 @@ fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
         )
     };
     match value {
-        Some(value) => Answer::page(kind, metrics(&value.0, &value.1, dialect)),
+        Some(value) => {
+            let own = process::own_process();
+            Answer::page(kind, metrics(&value.0, &value.1, Some(&own), dialect))
+        }
         None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::http::tests::{status, with_request};
+
+    #[test]
+    fn the_front_page_links_to_the_metrics() {
+        assert!(FRONT_PAGE.contains("<a href=\"/metrics\">"));
+        let newest = Newest::default();
+        for (path, expected) in [("/", "200"), ("/metrics", "503"), ("/else", "404")] {
+            let head = format!("GET {path} HTTP/1.1\r\n\r\n");
+            let answered = with_request(head.as_bytes(), |request| Some(answer(&newest, request)));
+            assert_eq!(status(answered.as_ref()), Some(expected), "{path}");
+        }
     }
 }
