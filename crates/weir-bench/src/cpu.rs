@@ -128,8 +128,18 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_is_off_its_cpu() {
+        let (asked, is_asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        // Each waits for the other, so that neither has the word at once.
+        let other =
+            std::thread::spawn(move || is_asked.iter().for_each(|n: u32| answer.send(n).unwrap()));
         let before = thread_switches();
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        for n in 0..1000 {
+            asked.send(n).unwrap();
+            assert_eq!(answers.recv(), Ok(n));
+        }
+        drop(asked);
+        other.join().unwrap();
         assert!(thread_switches() > before);
     }
 

@@ -8,9 +8,9 @@
 //! machines    /machine.slice/machine-qemu\x2d1\x2dNAME.scope (libvirt)   /lxc.payload.NAME
 //! ```
 //!
-//! A path has no namespace and no name of a pod. [`PodNames`] has them, where the kubelet's files can be read;
-//! else `pod_uid` and `container_id` join with the API server's (kube-state-metrics: `uid`, `container_id`). With systemd the dashes of a UID are written
-//! `_`, since `-` divides slices.
+//! A path has no namespace and no name of a pod. [`PodNames`] has them, where the kubelet's files can be
+//! read; else `pod_uid` and `container_id` join with the API server's (kube-state-metrics: `uid`,
+//! `container_id`). With systemd the dashes of a UID are written `_`, since `-` divides slices.
 //!
 //! Sources: Kubernetes, `pkg/kubelet/cm`; containerd and CRI-O for the scopes; systemd, `unit-name.c`.
 

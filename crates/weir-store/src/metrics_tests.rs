@@ -208,7 +208,8 @@ fn readings_that_were_lost_are_counted() {
     );
 }
 
-/// A tick a second of a cgroup that reads 60 bytes and writes 40; of each other one the directions are unknown.
+/// A tick a second of a cgroup that reads 60 bytes and writes 40; of each other one the directions are
+/// unknown.
 fn ticks(totals: &mut Totals, count: u64) -> Snapshot {
     let traffic = TrafficBreakdown {
         read: DirectionTraffic {

@@ -11,7 +11,8 @@
 //! * `inventory` what this machine has: `weir doctor`, `weir topology`, `weir events`, and which nodes are
 //!   CXL memory;
 //! * `bench` what is measured here by loads of weir's own: the knee of a device, kept for `run`
-//!   (`bench::calibrate`), what streams of traffic do to each other, and what weir promises (`bench::hardware`);
+//!   (`bench::calibrate`), what streams of traffic do to each other, and what weir promises
+//!   (`bench::hardware`);
 //! * `groups` monitoring groups: made, listed, resized, and workloads put into them;
 //! * `profile` where accesses wait, by what this machine, perf or the synthetic server counted;
 //! * `sim` scenarios on a simulated host;

@@ -16,8 +16,8 @@ pub struct ComparedRun {
     pub idle: WindowFile,
     /// What was so.
     pub truth: TruthDocument,
-    /// How much faster each workload is where CXL memory itself is as fast as idle DRAM, and DRAM no busier than it
-    /// was. Empty unless asked for.
+    /// How much faster each workload is where CXL memory itself is as fast as idle DRAM, and DRAM no busier
+    /// than it was. Empty unless asked for.
     pub fast_cxl: BTreeMap<String, f64>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Behind whom requests wait at the stages that workloads share: what a report says, beside the server's account of
-//! each wait.
+//! Behind whom requests wait at the stages that workloads share: what a report says, beside the server's
+//! account of each wait.
 
 use super::comparison::{ComparedFigure, ComparedRun};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,18 +21,18 @@ const REQUESTS_MIN: u64 = 500;
 /// A culprit causes so much of a wait, and so much more than the next.
 const CULPRIT_MIN_SHARE: f64 = 0.4;
 const LEAD_MIN_SHARE: f64 = 0.1;
-/// Shares below this on both sides are no figures.
+/// BlamedShares below this on both sides are no figures.
 const SHARE_MIN: f64 = 0.01;
 
-/// Shares of a wait by the workload that is served meanwhile.
-type Shares = BTreeMap<String, f64>;
+/// BlamedShares of a wait by the workload that is served meanwhile.
+type BlamedShares = BTreeMap<String, f64>;
 
 /// A workload's wait at a stage.
-struct Wait {
+struct JudgedWait {
     of: String,
     /// What the report says; the reason if nothing.
-    estimate: Result<Shares, String>,
-    truth: Shares,
+    estimate: Result<BlamedShares, String>,
+    truth: BlamedShares,
 }
 
 fn report_of(case: &ComparedRun) -> Report {
@@ -57,8 +57,8 @@ fn is_waiting(case: &ComparedRun, workload: &str, place: Place) -> bool {
 }
 
 /// The server's shares; where no request had the place nobody is waited for.
-fn true_shares(case: &ComparedRun, workload: &str, place: Place) -> Shares {
-    let mut shares = Shares::new();
+fn true_shares(case: &ComparedRun, workload: &str, place: Place) -> BlamedShares {
+    let mut shares = BlamedShares::new();
     let rows = case.truth.windows.iter().flat_map(|window| &window.waits);
     for row in rows.filter(|row| row.workload == workload && row.stage == place) {
         if let Some(behind) = &row.behind {
@@ -70,14 +70,14 @@ fn true_shares(case: &ComparedRun, workload: &str, place: Place) -> Shares {
     shares
 }
 
-fn reported(stage: &StageWaits) -> Shares {
+fn reported(stage: &StageWaits) -> BlamedShares {
     let parts = stage.behind.iter();
     parts
         .map(|part| (part.workload.clone(), part.share))
         .collect()
 }
 
-fn waits(case: &ComparedRun) -> Vec<Wait> {
+fn waits(case: &ComparedRun) -> Vec<JudgedWait> {
     let report = report_of(case);
     let mut all = Vec::new();
     for (stage, place) in STAGES {
@@ -92,7 +92,7 @@ fn waits(case: &ComparedRun) -> Vec<Wait> {
         for name in workloads.filter(|name| is_waiting(case, name, place)) {
             let truth = true_shares(case, name, place);
             if !truth.is_empty() {
-                all.push(Wait {
+                all.push(JudgedWait {
                     of: format!("{name} at {}", stage.word()),
                     estimate: estimate.clone(),
                     truth,
@@ -106,7 +106,7 @@ fn waits(case: &ComparedRun) -> Vec<Wait> {
 /// The share of each workload in each wait.
 pub fn shares(case: &ComparedRun) -> Vec<ComparedFigure> {
     let figures = waits(case).into_iter().flat_map(|wait| {
-        let none = Shares::new();
+        let none = BlamedShares::new();
         let said = wait.estimate.as_ref().unwrap_or(&none);
         let names: BTreeSet<String> = said.keys().chain(wait.truth.keys()).cloned().collect();
         let figures = names.into_iter().filter_map(|name| {
@@ -129,7 +129,7 @@ pub fn shares(case: &ComparedRun) -> Vec<ComparedFigure> {
 }
 
 /// The largest share with its workload, and the next.
-fn leader(shares: &Shares) -> Option<(&str, f64, f64)> {
+fn leader(shares: &BlamedShares) -> Option<(&str, f64, f64)> {
     let mut sorted: Vec<(&str, f64)> = shares.iter().map(|(n, s)| (n.as_str(), *s)).collect();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let next = sorted.get(1).map_or(0.0, |one| one.1);
@@ -141,7 +141,8 @@ pub fn wrong(case: &ComparedRun) -> Vec<ComparedFigure> {
     let figures = waits(case).into_iter().filter_map(|wait| {
         let (truly, share, next) = leader(&wait.truth)?;
         (share >= CULPRIT_MIN_SHARE && share - next >= LEAD_MIN_SHARE).then(|| {
-            let is_wrong = |said: &Shares| leader(said).is_none_or(|(name, ..)| name != truly);
+            let is_wrong =
+                |said: &BlamedShares| leader(said).is_none_or(|(name, ..)| name != truly);
             ComparedFigure {
                 of: format!("{} behind {truly}", wait.of),
                 estimate: wait

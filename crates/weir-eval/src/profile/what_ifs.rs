@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a report says of a workload's time without CXL memory, or without a neighbour, beside the same seed run again
-//! so.
+//! What a report says of a workload's time without CXL memory, or without a neighbour, beside the same seed
+//! run again so.
 
 use super::comparison::{ComparedFigure, ComparedRun};
 use anyhow::Result;
@@ -21,8 +21,8 @@ fn is_same(condition: &Condition, truth: &Truth) -> bool {
     }
 }
 
-/// How much faster each workload is where CXL memory is as fast as idle DRAM and has no bound. [`Truth::NoCxl`]
-/// moves the lines to DRAM instead, which is busier for them.
+/// How much faster each workload is where CXL memory is as fast as idle DRAM and has no bound.
+/// [`Truth::NoCxl`] moves the lines to DRAM instead, which is busier for them.
 ///
 /// # Errors
 /// The machine cannot be run.

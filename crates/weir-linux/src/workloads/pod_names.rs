@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What Kubernetes calls pods and their containers, by the names of files that the kubelet and the runtime make
-//! for logs. Nothing is asked: no API server, no socket of the runtime.
+//! What Kubernetes calls pods and their containers, by the names of files that the kubelet and the runtime
+//! make for logs. Nothing is asked: no API server, no socket of the runtime.
 //!
 //! ```text
 //! /var/log/pods/NAMESPACE_POD_UID/                        a directory for each pod

@@ -66,9 +66,9 @@ pub fn speedup(sources: &Sources, otherwise: Otherwise) -> Answer {
     Ok(figure)
 }
 
-/// What stores stall where their lines, one after the other, take `after` cycles instead of `before`. By Little's law
-/// so many lines are on their way at once as `before` has times of the work and the stalls; each cycle that goes
-/// shortens the time by its part of them. The work itself stays.
+/// What stores stall where their lines, one after the other, take `after` cycles instead of `before`. By
+/// Little's law so many lines are on their way at once as `before` has times of the work and the stalls; each
+/// cycle that goes shortens the time by its part of them. The work itself stays.
 fn stalled_on_stores(working: f64, stalled: f64, [before, after]: [f64; 2]) -> f64 {
     let at_once = (before / (working + stalled)).max(1.0);
     (stalled - (before - after) / at_once).max(0.0)

@@ -56,8 +56,8 @@ impl Collect for Page {
     }
 }
 
-/// What stands before a metric's samples. A name that ends in `_total` or `_info` is, in OpenMetrics, a sample
-/// of the metric without it.
+/// What stands before a metric's samples. A name that ends in `_total` or `_info` is, in OpenMetrics, a
+/// sample of the metric without it.
 pub(super) fn head(text: &mut String, metric: &Metric, dialect: Dialect) {
     let Metric {
         name,

@@ -136,10 +136,7 @@ impl CgroupLabels {
         let named = names.of(&owner);
         let mut pairs = vec![("cgroup", spelled(id))];
         let others = [
-            (
-                "namespace",
-                named.map(|(name, _)| name.namespace.clone()),
-            ),
+            ("namespace", named.map(|(name, _)| name.namespace.clone())),
             ("pod", named.map(|(name, _)| name.pod.clone())),
             (
                 "container",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is measured here by loads of weir's own: the knee of a device (`calibrate`), and what streams of
-//! memory and storage traffic do to each other (`weir bench interference`, `weir bench compare`), and what weir
-//! promises (`hardware`).
+//! memory and storage traffic do to each other (`weir bench interference`, `weir bench compare`), and what
+//! weir promises (`hardware`).
 
 pub mod calibrate;
 pub mod cli;

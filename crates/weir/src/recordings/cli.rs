@@ -64,8 +64,8 @@ pub struct ReplayArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 
-    /// Show it on a live page at http://ADDR/, as `weir run --page` does; --speed is 1 unless it is given. The
-    /// page stays at the end, until Ctrl-C [ADDR if left out: 127.0.0.1:9780]
+    /// Show it on a live page at http://ADDR/, as `weir run --page` does; --speed is 1 unless it is given.
+    /// The page stays at the end, until Ctrl-C [ADDR if left out: 127.0.0.1:9780]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9780", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
     pub page: Option<SocketAddr>,
 

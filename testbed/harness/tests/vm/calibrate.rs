@@ -217,9 +217,9 @@ fn it_takes_no_more_memory_than_it_may(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// One CPU loads and one measures. The device is slow, so that a batch of the probe takes 3 ms or more, of which
-/// how far a CPU may run ahead is a small part. It is preempted now and then: weir's own ticks take most of such a
-/// CPU. The loading CPU may have so many lines on their way that it fills the device.
+/// One CPU loads and one measures. The device is slow, so that a batch of the probe takes 3 ms or more, of
+/// which how far a CPU may run ahead is a small part. It is preempted now and then: weir's own ticks take
+/// most of such a CPU. The loading CPU may have so many lines on their way that it fills the device.
 fn machine_for_the_probe() -> TestbedMachine {
     TestbedMachine {
         cpu_count: 2,
@@ -291,8 +291,8 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
         "for p in $(cat {reader}/cgroup.procs); do taskset -a -p 1 $p > /dev/null; done"
     ))?;
     next_snapshots(vm, 40)?;
-    // A reading is the mean of some hundred accesses at one place of the reader's course. Means of eight or nine
-    // readings were 1.60 to 1.82 times the idle latency (eight seeds).
+    // A reading is the mean of some hundred accesses at one place of the reader's course. Means of eight or
+    // nine readings were 1.60 to 1.82 times the idle latency (eight seeds).
     let loaded = next_snapshots(vm, 150)?;
     let (loaded_ns, readings) = probed(&loaded)?;
     let moved = loaded

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Takes names out of what is sent: of cgroups, of files that are no part of a Linux system, of this host, and
-//! serial numbers.
+//! Takes names out of what is sent: of cgroups, of files that are no part of a Linux system, of this host,
+//! and serial numbers.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a profile that runs beside weir says: what is wrong, and where each workload stalls most. A thread reads its file, so that
-//! the loop waits for no disk, and only while there are clients.
+//! What a profile that runs beside weir says: what is wrong, and where each workload stalls most. A thread
+//! reads its file, so that the loop waits for no disk, and only while there are clients.
 
 use super::audience::Audience;
 use super::message::EventMessage;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An event of the stream: its kind, and one line of JSON. Lists of numbers are written by hand, since they are
-//! most of it; all else by serde. Memory is used again.
+//! An event of the stream: its kind, and one line of JSON. Lists of numbers are written by hand, since they
+//! are most of it; all else by serde. Memory is used again.
 
 use serde::Serialize;
 use weir_core::WorkloadId;

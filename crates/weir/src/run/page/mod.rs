@@ -7,8 +7,8 @@
 //!             at most ten times a second, while there is a client
 //! ```
 //!
-//! A client that begins gets all, the others what changed. `access` says which requests may read, `document` is the
-//! page, `http` the server, which metrics have too.
+//! A client that begins gets all, the others what changed. `access` says which requests may read, `document`
+//! is the page, `http` the server, which metrics have too.
 
 mod access;
 mod audience;
@@ -39,6 +39,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_core::owner::PodNames;
 use weir_core::seam::snapshot::Snapshot;
 use weir_store::Tick;
 use workloads::Workloads;
@@ -66,6 +67,8 @@ pub struct LivePage {
     origin: Origin,
     history: PageHistory,
     seen: Seen,
+    /// Names that the rows were sent with.
+    pod_names: PodNames,
     workloads: Workloads,
     devices: Devices,
     findings: Findings,
@@ -99,8 +102,8 @@ impl LivePage {
     /// Listens at `address`. Findings are those that a profile leaves in `run_dir`.
     ///
     /// # Errors
-    /// The address is taken, may not be used, or can be reached from elsewhere and there is no token; the token
-    /// cannot be read, or is short.
+    /// The address is taken, may not be used, or can be reached from elsewhere and there is no token; the
+    /// token cannot be read, or is short.
     pub fn start(
         address: SocketAddr,
         token_file: Option<&Path>,
@@ -133,6 +136,7 @@ impl LivePage {
             origin,
             history: PageHistory::default(),
             seen: Seen::default(),
+            pod_names: PodNames::default(),
             workloads: Workloads::default(),
             devices: Devices::default(),
             head: Vec::new(),
@@ -178,6 +182,9 @@ impl LivePage {
 
     fn send(&mut self, snapshot: &Snapshot) {
         let now_ms = snapshot.wall_unix_ms;
+        if self.pod_names != snapshot.pod_names {
+            (self.pod_names, self.is_new) = (snapshot.pod_names.clone(), true);
+        }
         let weight = Weight::after_ms(now_ms.saturating_sub(self.last_ms));
         self.last_ms = now_ms;
         let mut tick = std::mem::take(&mut self.tick);

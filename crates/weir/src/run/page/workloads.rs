@@ -16,6 +16,7 @@ use std::collections::btree_map::Iter;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter::Peekable;
 use weir_core::WorkloadId;
+use weir_core::owner::PodNames;
 use weir_core::seam::plan::Decision;
 use weir_core::seam::snapshot::Snapshot;
 
@@ -100,7 +101,7 @@ impl Workloads {
         self.left_out = all.len() - shown.len();
         let words = self.words.0.len();
         self.follow(shown);
-        self.write_new(shown, to);
+        self.write_new(snapshot, shown, to);
         to.numbers("gone", self.gone.drain(..).map(i64::from));
         to.begin("f");
         let mut sentences = Vec::new();
@@ -145,7 +146,7 @@ impl Workloads {
         to.names(
             "rows",
             self.rows.iter().map(|row| (row.slot, &row.id)),
-            name,
+            |id| name(id, &snapshot.pod_names),
         );
         to.begin("f");
         for row in &self.rows {
@@ -193,10 +194,11 @@ impl Workloads {
         self.cursor = 0;
     }
 
-    fn write_new(&self, shown: &[Decision], to: &mut EventMessage) {
+    fn write_new(&self, snapshot: &Snapshot, shown: &[Decision], to: &mut EventMessage) {
         debug_assert_eq!(self.rows.len(), shown.len());
         let new = self.rows.iter().filter(|row| row.is_new);
-        to.names("rows", new.map(|row| (row.slot, &row.id)), name);
+        let named = |id: &WorkloadId| name(id, &snapshot.pod_names);
+        to.names("rows", new.map(|row| (row.slot, &row.id)), named);
     }
 }
 
@@ -265,8 +267,8 @@ fn sentence(decision: &Decision) -> String {
 }
 
 /// The workload's name, harmless, and what stands before it: pod and container.
-fn name(id: &WorkloadId) -> (String, String) {
+fn name(id: &WorkloadId, names: &PodNames) -> (String, String) {
     let name = text::fit(&text::harmless(id.as_str()), NAME_CELLS_MAX);
-    let (tag, _) = tag(id.as_str(), "");
+    let (tag, _) = tag(id.as_str(), "", names);
     (name, tag.trim_end().to_owned())
 }
