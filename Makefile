@@ -9,7 +9,7 @@ RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools packages packages-test packages-reproduce
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
 # What `make run` says first.
 define PLAN
@@ -93,6 +93,14 @@ bench: tools
 	for n in 10 100 1000 10000; do target/release/weir-eval bench loop --workloads $$n; done
 	target/release/weir-eval bench record thesis-idle --hours 24 --observe
 
+# What the live page costs weir and the browser, for 1000 workloads and an hour: docs/evidence/page.md.
+page-bench: build test-tools
+	crates/weir/tests/page/measure
+
+# What 200 simulated hosts cost a Prometheus and a VictoriaMetrics: a quarter of an hour, docs/evidence/fleet.md.
+fleet: build test-tools
+	packaging/monitoring/measure-fleet.py
+
 # A .deb and a .rpm of weir for this machine's architecture, in target/packages.
 packages: tools
 	$(call install,$(PACKAGE_PROGRAMS))
@@ -102,6 +110,26 @@ packages: tools
 packages-test: packages
 	$(call install,$(PACKAGE_TEST_PROGRAMS))
 	packaging/test
+
+# The driver, built by DKMS for a kernel of Debian's.
+dkms-test: packages
+	$(call install,lintian:lintian mmdebstrap:mmdebstrap unshare:util-linux)
+	packaging/dkms/test
+
+# The image localhost/weir, of the package.
+image: packages
+	$(call install,buildah:buildah)
+	packaging/image
+
+# The same without a registry of images, and what it can do.
+image-test: packages
+	$(call install,buildah:buildah mmdebstrap:mmdebstrap)
+	packaging/image --test
+
+# The Helm chart, by helm and by the schemas of Kubernetes. helm is built the first time: some minutes.
+chart-test:
+	$(call install,go:golang-go python3:python3 )
+	packaging/chart-test
 
 # Built twice, in two folders: the same bytes.
 packages-reproduce: packages
@@ -113,9 +141,11 @@ build: tools
 # program:package. A path is a header or another file of a package without programs.
 APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
-# Check what weir writes: the reference parser of OpenMetrics; shells and man, completions and pages of packages.
+# Check what weir writes: the reference parser of OpenMetrics; shells and man, completions and pages of packages. Chromium
+# looks at the live page.
 TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client \
-    man:man-db zsh:zsh fish:fish
+    man:man-db zsh:zsh fish:fish chromium:chromium node:nodejs npm:npm \
+    /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core
 # dpkg-shlibdeps finds what the program needs at run time.
 PACKAGE_PROGRAMS := dpkg-shlibdeps:dpkg-dev git:git python3:python3
 PACKAGE_TEST_PROGRAMS := lintian:lintian rpm:rpm mmdebstrap:mmdebstrap unshare:util-linux strings:binutils \
@@ -136,6 +166,7 @@ endef
 test-tools:
 	$(call install,$(TEST_PROGRAMS))
 	crates/weir/tests/servers.sh
+	crates/weir/tests/page/install.sh
 
 rtl-tools:
 	$(call install,$(RTL_PROGRAMS))

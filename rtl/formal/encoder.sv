@@ -1,12 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT
-// The claims: whatever page comes, and whatever the encoder's memories hold, a sequence that the search finds lies
-// within the page, the literals that are written do, and the block is smaller than the page; and if the source always
-// has a beat and the sink always takes one (WAITS = 0), the result of at most CLOCKED_INPUT bytes is there within the
-// clocks of the bound.
+// SPDX-License-Identifier: Apache-2.0 OR MIT The claims: whatever page comes, and whatever the encoder's
+// memories hold, a sequence that the search finds lies within the page, the literals that are written do, and
+// the block is smaller than the page; and if the source always has a beat and the sink always takes one
+// (WAITS = 0), the result of at most CLOCKED_INPUT bytes is there within the clocks of the bound.
 //
-// The memories of page and table are cut out: each read gives any word. That is more than any page and any table can
-// do. Where there are waits, so is the queue from search to emitter; what it gives is assumed to be within the page, as all
-// that it takes is.
+// The memories of page and table are cut out: each read gives any word. That is more than any page and any
+// table can do. Where there are waits, so is the queue from search to emitter; what it gives is assumed to be
+// within the page, as all that it takes is.
 `include "lz4_engine.svh"
 module encoder #(parameter LENGTH_BITS = 6, BEAT_BYTES = 16, COUNT_BITS = 4, WAITS = 1, CLOCKED_INPUT = 13) (
     `LZ4_INPUTS

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT
-// The claim: each hash of a slot is what the formula gives for its page, whatever bytes the page has. All pages have
-// PAGE_BYTES bytes; their beats come as soon as the slot wants them, and hashes are taken at once.
+// SPDX-License-Identifier: Apache-2.0 OR MIT The claim: each hash of a slot is what the formula gives for its
+// page, whatever bytes the page has. All pages have PAGE_BYTES bytes; their beats come as soon as the slot
+// wants them, and hashes are taken at once.
 module hash #(parameter PAGE_BYTES = 64) (
     input clock,
     input [63:0] data

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT
-// The claims about the ring: each completion is of a request that was asked for and has none yet, whatever memory,
-// units and host do; and once these cooperate, no request stays open.
+// SPDX-License-Identifier: Apache-2.0 OR MIT The claims about the ring: each completion is of a request that
+// was asked for and has none yet, whatever memory, units and host do; and once these cooperate, no request
+// stays open.
 module ring (
     input clock,
     input rings, fetch_ready, answers, is_sound, completion_ready, cooperates,

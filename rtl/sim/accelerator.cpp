@@ -1,14 +1,15 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT
-// The accelerator beside host memory, against what the twins of its engines answer. Requests come on standard input,
-// from `accelerator_vectors` of weir-hw, which says how they are written.
+// SPDX-License-Identifier: Apache-2.0 OR MIT The accelerator beside host memory, against what the twins of
+// its engines answer. Requests come on standard input, from `accelerator_vectors` of weir-hw, which says how
+// they are written.
 //
-// They run twice. First one at a time, with a memory that takes each request and answers 20 clocks later: what a
-// request takes is its engines' clocks and a constant of each operation. Then in a ring of eight, with a memory that
-// holds requests back and answers up to 200 clocks late, by turns of the tags. A request completes once, after its
-// writes; these stay within result and room; statuses, values, bytes, interrupts and counters must be right.
+// They run twice. First one at a time, with a memory that takes each request and answers 20 clocks later:
+// what a request takes is its engines' clocks and a constant of each operation. Then in a ring of eight, with
+// a memory that holds requests back and answers up to 200 clocks late, by turns of the tags. A request
+// completes once, after its writes; these stay within result and room; statuses, values, bytes, interrupts
+// and counters must be right.
 //
-// accelerator [FLAW]: 1 to 3, 5 are to fail (FlawedAccelerator.scala). 4 flips bits in encoders: what is verified must
-// be right or say so.
+// accelerator [FLAW]: 1 to 3, 5 are to fail (FlawedAccelerator.scala). 4 flips bits in encoders: what is
+// verified must be right or say so.
 //
 // Prints PASS or FAIL and figures.
 #include "VFlawedAccelerator.h"

@@ -5,8 +5,8 @@
 // Each case runs twice. First the source always has a beat and the sink always takes one: bytes, flaw and
 // clocks must be the twin's. Then both wait at random: bytes and flaw. The memories begin with anything.
 //
-// `corpus`: the cases are those of a program's memory. No page need be refused then, and one case in 16 runs with
-// waits.
+// `corpus`: the cases are those of a program's memory. No page need be refused then, and one case in 16 runs
+// with waits.
 //
 // Prints PASS or FAIL and figures.
 #include "verilated.h"

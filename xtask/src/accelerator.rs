@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The accelerator's contract (`contract/accelerator.toml`) as data, what must hold of it, and its view.
 //!
-//! Registers are checked as those of the access counters ([`crate::map`]). Besides: codes and bits are each one's
-//! own, descriptors and completions lie in aligned entries that no line of 64 bytes splits, and the blocks of the
-//! BAR do not meet.
+//! Registers are checked as those of the access counters ([`crate::map`]). Besides: codes and bits are each
+//! one's own, descriptors and completions lie in aligned entries that no line of 64 bytes splits, and the
+//! blocks of the BAR do not meet.
 
 use crate::map::{Feature, MapError, Register, check_block, check_feature_list, contradiction};
 use crate::map::{is_identifier, text_problem};

@@ -4,7 +4,8 @@
 //!
 //! - [`map`]: the register map of the access counters as data, checked; [`accelerator`]: the accelerator's
 //!   contract;
-//! - [`view`]: either as its renderers see it; [`render`]: views in Rust and C; [`render_scala`]: for the RTL;
+//! - [`view`]: either as its renderers see it; [`render`]: views in Rust and C; [`render_scala`]: for the
+//!   RTL;
 //! - [`generate`]: writes the views, or says which are stale;
 //! - [`generate_reference`]: the same for the generated parts of `docs/reference`.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders a contract for the RTL: a Scala object with the offsets, and the registers of each block as a list,
-//! from which the hardware's address decoder is made.
+//! Renders a contract for the RTL: a Scala object with the offsets, and the registers of each block as a
+//! list, from which the hardware's address decoder is made.
 
 use crate::map::{Access, Register};
 use crate::render::{LINE_CHARS, described, hex, mark, wrap};

@@ -7,7 +7,7 @@
 //! occasional probe on an otherwise idle machine flushes each line after use instead
 //! ([`Ring::flushed_batch_ns`]).
 
-use crate::cpu::now_ns;
+use crate::cpu::{self, now_ns};
 use crate::{BenchError, Buffer, LINE_BYTES};
 use weir_core::random::SplitMix;
 
@@ -64,14 +64,24 @@ impl Ring {
 
     /// The same for occasional probes: [`WARM_LOADS`] come first and are not timed, and afterwards the
     /// lines of all these loads are flushed from the caches, each with its neighbour.
+    ///
+    /// If the kernel preempts the thread meanwhile, the thread's CPU time counts, without that of other
+    /// tasks. To drop such batches would keep the fast ones: a batch that lasts longer is preempted more
+    /// often.
     pub fn flushed_batch_ns(&mut self) -> f64 {
         let first = self.at;
         // SAFETY: every line of the ring has the address of another.
         self.at = unsafe { walk(self.at, WARM_LOADS) };
-        let mean_ns = self.batch_ns();
+        let (switches, began_ns) = (cpu::thread_switches(), cpu::thread_cpu_ns());
+        let elapsed_ns = self.batch_ns();
+        let used_ns = cpu::thread_cpu_ns() - began_ns;
+        let is_preempted = cpu::thread_switches() != switches;
         // SAFETY: as above.
         unsafe { flush_chain(first, WARM_LOADS + BATCH_LOADS) };
-        mean_ns
+        match is_preempted {
+            true => used_ns as f64 / f64::from(BATCH_LOADS),
+            false => elapsed_ns,
+        }
     }
 
     /// Whether its memory still is where it was put.

@@ -45,8 +45,9 @@ pub fn pin_to(cpus: &[u32]) -> Result<(), BenchError> {
     sched_setaffinity(None, &set).map_err(|answer| no(answer.into()))
 }
 
-/// Starts a thread that keeps to a CPU, makes something there and then runs with it. Returns as soon as `run` calls
-/// what it was given: of threads that are started one after the other, none takes what another was promised.
+/// Starts a thread that keeps to a CPU, makes something there and then runs with it. Returns as soon as `run`
+/// calls what it was given: of threads that are started one after the other, none takes what another was
+/// promised.
 ///
 /// # Errors
 /// The thread cannot be started, its CPU is refused, or `make` failed.
@@ -88,6 +89,17 @@ pub fn thread_cpu_ns() -> u64 {
     secs.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
 }
 
+/// How often the kernel took the calling thread off its CPU so far: `ru_nvcsw` + `ru_nivcsw` of
+/// getrusage(2), `RUSAGE_THREAD`. Time between two equal counts is the thread's own.
+pub fn thread_switches() -> u64 {
+    // SAFETY: a struct of integers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for the call. It fails only for arguments that are none.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let count = |switches: libc::c_long| u64::try_from(switches).unwrap_or(0);
+    count(usage.ru_nvcsw) + count(usage.ru_nivcsw)
+}
+
 /// Work of its own that takes a time and touches no memory: each step needs the one before.
 #[inline(always)]
 pub fn spin(steps: u64) {
@@ -113,6 +125,23 @@ pub fn spin_step_ns() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_waits_is_off_its_cpu() {
+        let (asked, is_asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        // Each waits for the other, so that neither has the word at once.
+        let other =
+            std::thread::spawn(move || is_asked.iter().for_each(|n: u32| answer.send(n).unwrap()));
+        let before = thread_switches();
+        for n in 0..1000 {
+            asked.send(n).unwrap();
+            assert_eq!(answers.recv(), Ok(n));
+        }
+        drop(asked);
+        other.join().unwrap();
+        assert!(thread_switches() > before);
+    }
 
     #[test]
     fn a_pinned_thread_is_where_it_was_put() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far CPUs are from each other: the time that a line takes from the cache of one to that of another and back.
+//! How far CPUs are from each other: the time that a line takes from the cache of one to that of another and
+//! back.
 //!
 //! A virtual machine does not know on which cores its CPUs run, and the host may move them. CPUs that share a
-//! last-level cache answer each other several times faster than CPUs of two dies, and they share its way to memory
-//! too: what streams do to each other changes with it.
+//! last-level cache answer each other several times faster than CPUs of two dies, and they share its way to
+//! memory too: what streams do to each other changes with it.
 
 use crate::cpu::{now_ns, start_pinned};
 use crate::{BenchError, LINE_BYTES};
@@ -25,8 +26,8 @@ struct Ball {
     median_ns: AtomicU64,
 }
 
-/// Median of the round trips of a line between two CPUs, in nanoseconds. Nothing if one of them is taken up by
-/// something else, so that a round lasts half a second.
+/// Median of the round trips of a line between two CPUs, in nanoseconds. Nothing if one of them is taken up
+/// by something else, so that a round lasts half a second.
 ///
 /// # Errors
 /// A thread cannot be started, or a CPU is refused.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The knee of a device: the bandwidth above which latency takes off, from measured points of its
+//! The knee of a device: the bandwidth above which latency rises steeply, from measured points of its
 //! loaded-latency curve.
 //!
 //! *Definition.* The knee is the load at which bandwidth ÷ latency is largest (Kleinrock's *power*):

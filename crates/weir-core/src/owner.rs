@@ -8,11 +8,61 @@
 //! machines    /machine.slice/machine-qemu\x2d1\x2dNAME.scope (libvirt)   /lxc.payload.NAME
 //! ```
 //!
-//! A path has no namespace and no name of a pod: those are the API server's, and `pod_uid` and `container_id`
-//! join with them (kube-state-metrics: `uid`, `container_id`). With systemd the dashes of a UID are written
-//! `_`, since `-` divides slices.
+//! A path has no namespace and no name of a pod. [`PodNames`] has them, where the kubelet's files can be
+//! read; else `pod_uid` and `container_id` join with the API server's (kube-state-metrics: `uid`,
+//! `container_id`). With systemd the dashes of a UID are written `_`, since `-` divides slices.
 //!
 //! Sources: Kubernetes, `pkg/kubelet/cm`; containerd and CRI-O for the scopes; systemd, `unit-name.c`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A pod, as Kubernetes calls it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name there.
+    pub pod: String,
+}
+
+/// Names of pods and containers, where they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodNames {
+    /// By UID, as paths of cgroups have it.
+    pub pods: BTreeMap<String, PodName>,
+    /// Of containers, by their ids.
+    pub containers: BTreeMap<String, String>,
+}
+
+impl PodNames {
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.containers.is_empty()
+    }
+
+    /// The pod of an owner, and the name of its container.
+    pub fn of(&self, owner: &Owner) -> Option<(&PodName, Option<&str>)> {
+        let pod = self.pods.get(owner.pod_uid.as_ref()?)?;
+        let id = owner.container_id.as_ref();
+        let container = id.and_then(|id| self.containers.get(id));
+        Some((pod, container.map(String::as_str)))
+    }
+
+    /// [`Owner::short`] of a path, with names in the place of ids where they are known: `pod:shop/web-0/app`.
+    pub fn short(&self, path: &str) -> Option<String> {
+        let owner = owner(path);
+        let begin = |id: &String| id.chars().take(SHOWN).collect::<String>();
+        let Some((PodName { namespace, pod }, container)) = self.of(&owner) else {
+            return owner.short;
+        };
+        let container = container.map(str::to_owned);
+        Some(match container.or(owner.container_id.as_ref().map(begin)) {
+            Some(container) => format!("pod:{namespace}/{pod}/{container}"),
+            None => format!("pod:{namespace}/{pod}"),
+        })
+    }
+}
 
 /// What a path says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -200,6 +250,33 @@ mod tests {
         }
         let sandbox = said("/kubepods/burstable/podUID");
         assert_eq!(sandbox, [UID, "", "", "pod:2f4c1a7e"]);
+    }
+
+    #[test]
+    fn names_stand_in_the_place_of_ids_where_they_are_known() {
+        let pod = PodName {
+            namespace: "shop".into(),
+            pod: "web-0".into(),
+        };
+        let mut names = PodNames {
+            pods: BTreeMap::from([(UID.to_owned(), pod)]),
+            containers: BTreeMap::new(),
+        };
+        let slice = "/kubepods/burstable/podUID".replace("UID", UID);
+        let path = format!("{slice}/{ID}");
+        assert_eq!(names.short(&slice).as_deref(), Some("pod:shop/web-0"));
+        assert_eq!(
+            names.short(&path).as_deref(),
+            Some("pod:shop/web-0/0d1f2a3b4c5d")
+        );
+        names.containers.insert(ID.to_owned(), "app".to_owned());
+        assert_eq!(names.short(&path).as_deref(), Some("pod:shop/web-0/app"));
+        let other = path.replace(UID, "3f4c1a7e-0b1d-4c3e-9f5a-6b7c8d9e0f1a");
+        assert_eq!(
+            names.short(&other).as_deref(),
+            Some("pod:3f4c1a7e/0d1f2a3b4c5d")
+        );
+        assert_eq!(names.short("/system.slice/a.service"), None);
     }
 
     #[test]

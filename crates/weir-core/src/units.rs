@@ -241,6 +241,18 @@ impl fmt::Display for Nanos {
     }
 }
 
+/// The mean of the logarithms, as a value: the mean of `a ÷ b` is that of `a` ÷ that of `b`. Nothing without
+/// values, and where one of them is not above 0 or not finite.
+pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value.ln();
+        count += 1.0;
+    }
+    let mean = (sum / count).exp();
+    (mean.is_finite() && mean > 0.0).then_some(mean)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +314,22 @@ mod tests {
             (u64::MAX, "18446744073.7 s"),
         ] {
             assert_eq!(Nanos(nanos).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn means_of_ratios_are_ratios_of_means() {
+        let mean = |values: &[f64]| geometric_mean(values.iter().copied());
+        assert!((mean(&[2.0, 8.0]).unwrap() - 4.0).abs() < 1e-12);
+        let ratio = mean(&[2.0 / 5.0, 8.0 / 3.0]).unwrap();
+        assert!((ratio - 4.0 / mean(&[5.0, 3.0]).unwrap()).abs() < 1e-12);
+        assert_eq!(mean(&[7.0]).map(f64::round), Some(7.0));
+    }
+
+    #[test]
+    fn what_has_no_logarithm_has_no_mean() {
+        for values in [&[][..], &[0.0], &[-1.0, 2.0], &[f64::INFINITY], &[f64::NAN]] {
+            assert_eq!(geometric_mean(values.iter().copied()), None, "{values:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts between two reads of counters, with the times of their own: what a profile is made of. A window says
-//! what was counted, never what that means; weir-profile makes figures of it, each time anew.
+//! Counts between two reads of counters, with the times of their own: what a profile is made of. A window
+//! says what was counted, never what that means; weir-profile makes figures of it, each time anew.
 
 pub mod role;
 

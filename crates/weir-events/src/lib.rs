@@ -87,8 +87,8 @@ impl Table {
 }
 
 /// The tables that come with weir, by the name of their file. One that could not be read would be left out
-/// here; a test reads all of them. Events that only roles use, and the roles, are not in them: weir reads these
-/// tables whenever it starts, and the others are nine tenths of the text.
+/// here; a test reads all of them. Events that only roles use, and the roles, are not in them: weir reads
+/// these tables whenever it starts, and the others are nine tenths of the text.
 pub fn tables() -> &'static [Table] {
     static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
         let parsed = SOURCES.iter().map(|source| Table::parse(source.table));

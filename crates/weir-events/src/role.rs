@@ -24,8 +24,8 @@ pub struct RoleSum {
     pub minus: Vec<String>,
     /// How far to trust it: the worst of its events, or worse.
     pub provenance: Provenance,
-    /// Entries of the queue that an occupancy is of, for each PMU that counts it; nothing where the maker does
-    /// not say.
+    /// Entries of the queue that an occupancy is of, for each PMU that counts it; nothing where the maker
+    /// does not say.
     pub capacity: Option<u32>,
     /// Nanoseconds that one count stands for, where it is a time.
     pub ns: Option<u32>,

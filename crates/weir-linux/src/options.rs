@@ -19,11 +19,13 @@ pub struct Roots {
     pub run: PathBuf,
     /// What weir keeps from one boot to the next: `/var/lib/weir`.
     pub state: PathBuf,
+    /// Where the kubelet names pods: `/var/log`.
+    pub log: PathBuf,
 }
 
 impl Roots {
     /// The same layout below `dir`, for tests: `dir/sys`, `dir/proc`, `dir/sys/fs/cgroup`,
-    /// `dir/run/weir`, `dir/var/lib/weir`.
+    /// `dir/run/weir`, `dir/var/lib/weir`, `dir/var/log`.
     pub fn beneath(dir: &Path) -> Self {
         Roots {
             sys: dir.join("sys"),
@@ -31,6 +33,7 @@ impl Roots {
             cgroup: dir.join("sys/fs/cgroup"),
             run: dir.join("run/weir"),
             state: dir.join("var/lib/weir"),
+            log: dir.join("var/log"),
         }
     }
 }

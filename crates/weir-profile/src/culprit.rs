@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Waits at the stages that workloads share: the time that the requests of each workload wait there, and the
-//! workloads whose requests are served meanwhile. Each unit of service is charged to the owner of the request that
-//! gets it, so the shares are those of the lines moved, for each workload that waits. PathFinder's PFAnalyzer names a place, by occupancy: work in
-//! service wins there. Here only waiting counts, against what the stage takes on the idle machine.
+//! workloads whose requests are served meanwhile. Each unit of service is charged to the owner of the request
+//! that gets it, so the shares are those of the lines moved, for each workload that waits. PathFinder's
+//! PFAnalyzer names a place, by occupancy: work in service wins there. Here only waiting counts, against what
+//! the stage takes on the idle machine.
 
 use crate::counts::Counts;
 use crate::figure::places::PlaceKind;
@@ -111,7 +112,8 @@ fn reads(counts: &Counts, stage: Stage) -> Result<Figure, Refusal> {
     }
 }
 
-/// Lines that a workload writes there, or is taken to: those of its stores, and all that it stores past the caches.
+/// Lines that a workload writes there, or is taken to: those of its stores, and all that it stores past the
+/// caches.
 fn writes(counts: &Counts, stage: Stage) -> f64 {
     let value = |answer: Result<Figure, Refusal>| answer.map_or(0.0, |figure| figure.value);
     let nt = |target| {
@@ -188,8 +190,8 @@ pub fn waits(
     of_stages(sharers, machine, idle, &stages)
 }
 
-/// The same at one place of several: `machine` are the counts without those of other places of this kind, `whole` all
-/// of them. That a workload's lines are spread over places as all lines are, is assumed.
+/// The same at one place of several: `machine` are the counts without those of other places of this kind,
+/// `whole` all of them. That a workload's lines are spread over places as all lines are, is assumed.
 ///
 /// # Errors
 /// As [`waits`]; or the counts do not tell what waits at this place.

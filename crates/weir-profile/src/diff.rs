@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What changed between two recordings. A window is one observation: a figure's means differ where an interval of
-//! their difference, from the scatter of the windows on both sides, does not hold 0 (Welch's test). Windows that
-//! follow each other are alike, so they count for fewer than they are.
+//! What changed between two recordings. A window is one observation: a figure's means differ where an
+//! interval of their difference, from the scatter of the windows on both sides, does not hold 0 (Welch's
+//! test). Windows that follow each other are alike, so they count for fewer than they are.
 
 use crate::counts::Counts;
 use crate::figure::{Answer, Unit, printable};
@@ -13,8 +13,8 @@ use weir_core::window::Count;
 use weir_core::window::role::Quantity;
 use weir_core::{Role, Window};
 
-/// Quantile of the normal distribution for an interval of 99 %: of a hundred figures that did not change, one is
-/// taken to have changed.
+/// Quantile of the normal distribution for an interval of 99 %: of a hundred figures that did not change, one
+/// is taken to have changed.
 const QUANTILE: f64 = 2.5758;
 /// Windows that a side needs, after those that are alike are taken off.
 const WINDOWS_MIN: f64 = 3.0;
@@ -112,7 +112,8 @@ impl IdleCounts {
     }
 }
 
-/// Compares two files, a subject and figure a row. With `idle`, a recording of the idle machine, waiting times too.
+/// Compares two files, a subject and figure a row. With `idle`, a recording of the idle machine, waiting
+/// times too.
 pub fn diff(
     before: &WindowFile,
     after: &WindowFile,
@@ -267,8 +268,8 @@ fn verdict(figure: DiffFigure, before: Option<DiffSide>, after: Option<DiffSide>
     })
 }
 
-/// The quantile of Student's distribution that belongs to [`QUANTILE`] (Cornish and Fisher's expansion; within 2 %
-/// from 3 degrees of freedom on).
+/// The quantile of Student's distribution that belongs to [`QUANTILE`] (Cornish and Fisher's expansion;
+/// within 2 % from 3 degrees of freedom on).
 fn student(freedom: f64) -> f64 {
     let z = QUANTILE;
     let first = (z.powi(3) + z) / 4.0;

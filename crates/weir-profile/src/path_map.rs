@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two maps of where data comes from, never mixed: *loads by where they were found* counts retired instructions,
-//! *lines by supplier* counts requests, speculative ones and prefetches too. Eight loads may find one line, and
-//! a line that was prefetched has no load. (PathFinder's Table 7 puts both into one row.)
+//! Two maps of where data comes from, never mixed: *loads by where they were found* counts retired
+//! instructions, *lines by supplier* counts requests, speculative ones and prefetches too. Eight loads may
+//! find one line, and a line that was prefetched has no load. (PathFinder's Table 7 puts both into one row.)
 
 use crate::counts::Counts;
 use crate::figure::{Answer, Figure, Unit, sum};
@@ -249,8 +249,8 @@ fn rate(counts: &Counts, figure: &Figure) -> Answer {
     Ok(figure.and(figure, figure.value / length.secs_f64(), unit))
 }
 
-/// Lines of a path from a supplier, as the cores count them: by the super queue, by what fills L1D where there
-/// is no such count, and for prefetch as what demand leaves of all reads.
+/// Lines of a path from a supplier, as the cores count them: by the super queue, by what fills L1D where
+/// there is no such count, and for prefetch as what demand leaves of all reads.
 ///
 /// # Errors
 /// None of these was counted, or a difference is below 0.

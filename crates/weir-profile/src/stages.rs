@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How long requests stay at each stage, by Little's law: residence = occupancy ÷ inserts, in cycles, and in
-//! nanoseconds by the clock that counted with them. Waiting time is what of it the idle machine does not have.
-//! A cycle in which a queue is not empty is *busy*: nothing need wait in it.
+//! nanoseconds by the clock that counted with them. Waiting time is what of it the idle machine does not
+//! have. A cycle in which a queue is not empty is *busy*: nothing need wait in it.
 
 mod before_tor;
 mod waiting;
@@ -83,8 +83,8 @@ pub fn clock_of(stage: Stage) -> Option<Role> {
     }
 }
 
-/// Rate of a clock, in Hz. A core's clock stands while the core is halted: its time is the CPU time of what was
-/// counted.
+/// Rate of a clock, in Hz. A core's clock stands while the core is halted: its time is the CPU time of what
+/// was counted.
 ///
 /// # Errors
 /// There is none, it stood, or no such clock has that rate.

@@ -112,8 +112,8 @@ pub struct WorkloadShares {
     pub weight: f64,
     /// Of CPU time.
     pub cpu_ratio: Option<f64>,
-    /// Of the DRAM node of which it has the largest part: of what that gave while it was saturated, else of its
-    /// capacity.
+    /// Of the DRAM node of which it has the largest part: of what that gave while it was saturated, else of
+    /// its capacity.
     pub dram_ratio: Option<f64>,
     /// Of a CXL device likewise.
     pub cxl_ratio: Option<f64>,

@@ -12,7 +12,8 @@
 //! In reading order: `from_scenario` (of a file that weir-scenario reads), `engine` (what tasks do, and the
 //! loop over events), `cpu` (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's
 //! scheduler), `drfq` (one share of CPUs, DRAM and CXL), `thesis` (the thesis's controllers),
-//! `controller_kind`, [`SimPlatform`], [`run`], [`RunMetrics`]. A scheduler is a `CpuScheduler` (`cpu/mod.rs`).
+//! `controller_kind`, [`SimPlatform`], [`run`], [`RunMetrics`]. A scheduler is a `CpuScheduler`
+//! (`cpu/mod.rs`).
 //!
 //! # What it knows less of than reality
 //!

@@ -13,30 +13,28 @@ use weir_core::{DeviceId, Nanos, WorkloadId};
 /// What figures are means of, at least; ticks further apart have one span each.
 pub const SPAN: Nanos = Nanos::from_millis(1000);
 
+/// How a figure is known, in the order of the codes.
+pub(crate) const PROVENANCES: [&str; 4] = ["counted", "sampled", "apportioned", "unknown"];
+/// Why a workload has its limit or none.
+pub(crate) const WHYS: [&str; 9] = [
+    "observe_only",
+    "excluded",
+    "learning",
+    "below_fair_share",
+    "headroom",
+    "limited",
+    "at_floor",
+    "no_data",
+    "not_enforced",
+];
+/// What became of an action.
+pub(crate) const OUTCOMES: [&str; 5] = ["applied", "unchanged", "vanished", "refused", "failed"];
+
 /// A kind of word, with the words in the order of their codes.
 pub(crate) const WORDS: [(&str, &[&str]); 3] = [
-    (
-        "provenance",
-        &["counted", "sampled", "apportioned", "unknown"],
-    ),
-    (
-        "why",
-        &[
-            "observe_only",
-            "excluded",
-            "learning",
-            "below_fair_share",
-            "headroom",
-            "limited",
-            "at_floor",
-            "no_data",
-            "not_enforced",
-        ],
-    ),
-    (
-        "outcome",
-        &["applied", "unchanged", "vanished", "refused", "failed"],
-    ),
+    ("provenance", &PROVENANCES),
+    ("why", &WHYS),
+    ("outcome", &OUTCOMES),
 ];
 
 /// The word of this code.

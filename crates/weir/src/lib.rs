@@ -11,7 +11,8 @@
 //! * `inventory` what this machine has: `weir doctor`, `weir topology`, `weir events`, and which nodes are
 //!   CXL memory;
 //! * `bench` what is measured here by loads of weir's own: the knee of a device, kept for `run`
-//!   (`bench::calibrate`), and what streams of traffic do to each other;
+//!   (`bench::calibrate`), what streams of traffic do to each other, and what weir promises
+//!   (`bench::hardware`);
 //! * `groups` monitoring groups: made, listed, resized, and workloads put into them;
 //! * `profile` where accesses wait, by what this machine, perf or the synthetic server counted;
 //! * `sim` scenarios on a simulated host;
@@ -79,6 +80,7 @@ pub fn main() -> ExitCode {
             Command::Reset(args) => run::reset::reset(args, &roots),
             Command::Calibrate(args) => bench::calibrate::calibrate(args, &roots),
             Command::Bench(args) => bench::bench(args, &roots),
+            Command::VerifyHardware(args) => bench::hardware::verify_hardware(args, &roots),
             Command::Topology(args) => inventory::topology::topology(args, &roots),
             Command::Events(args) => inventory::events::events(args, &roots),
             Command::Groups(args) => groups::groups(args, &roots),

@@ -11,9 +11,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In data order: [`guest_env`] (packages, kernels and modules of the guest) → a machine (weir-scenario) → [`vm`]
-//! (boot it, run in it) → [`live`] (workloads with and without weir), [`attribution`] and [`device_sweep`]
-//! (weir's figures, and the device alone, against the ground truth).
+//! In data order: [`guest_env`] (packages, kernels and modules of the guest) → a machine (weir-scenario) →
+//! [`vm`] (boot it, run in it) → [`live`] (workloads with and without weir), [`attribution`] and
+//! [`device_sweep`] (weir's figures, and the device alone, against the ground truth).
 
 pub mod attribution;
 pub mod device_sweep;

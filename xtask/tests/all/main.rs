@@ -7,5 +7,6 @@ mod docs;
 mod floors;
 mod generated;
 mod names;
+mod prose;
 mod testplan;
 mod tidy;

@@ -18,6 +18,35 @@ const DOORS_MAX: usize = 12;
 /// Crates with more, how many at most, and why. The number only falls.
 const DOORS: &[(&str, usize, &str)] = &[];
 
+/// Folders below that level with more, how many at most, and why. The number only falls.
+const WIDE_FOLDERS: &[(&str, usize, &str)] = &[
+    (
+        "crates/weir-core/src/controller",
+        18,
+        "a file for each stage of a step and what it uses: controller.rs draws them",
+    ),
+    (
+        "crates/weir-profile/src/findings",
+        17,
+        "rules beside each other, a file each: mod.rs lists them",
+    ),
+    (
+        "crates/weir-report/src/profile",
+        14,
+        "parts of a page beside each other: single.rs lists them",
+    ),
+    (
+        "crates/weir-eval/src/thesis",
+        23,
+        "sections of a page beside each other: mod.rs lists them",
+    ),
+    ("crates/weir-linux/src/backends/sched_ext", 15, UNDIVIDED),
+    ("crates/weir-linux/src/counters", 13, UNDIVIDED),
+    ("crates/weir/src/bench/interference", 16, UNDIVIDED),
+    ("crates/weir/src/run", 18, UNDIVIDED),
+];
+const UNDIVIDED: &str = "not yet divided";
+
 /// The crate (`crates/NAME` or `testbed/NAME`) that a source file belongs to, and its path below `src`.
 fn in_crate(name: &str) -> Option<(&str, &str)> {
     let (at, path) = name.split_once("/src/")?;
@@ -136,6 +165,49 @@ fn door_problems(
     problems
 }
 
+/// Entries of each folder of sources below the first level, without tests.
+fn folders<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for name in names.filter(|name| name.ends_with(".rs")) {
+        let Some((at, path)) = in_crate(name).filter(|(_, path)| !is_test(path)) else {
+            continue;
+        };
+        let parts: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+        for depth in 1..parts.len() {
+            let folder = format!("{at}/src/{}", parts[..depth].join("/"));
+            let entry = parts[depth];
+            if entry != "mod" {
+                all.entry(folder).or_default().insert(entry.to_owned());
+            }
+        }
+    }
+    all
+}
+
+fn folder_problems(
+    all: &BTreeMap<String, BTreeSet<String>>,
+    exceptions: &[(&str, usize, &str)],
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (folder, entries) in all {
+        let listed = exceptions.iter().find(|(name, ..)| name == folder);
+        let (count, most) = (
+            entries.len(),
+            listed.map_or(DOORS_MAX, |(_, most, _)| *most),
+        );
+        if count > most {
+            problems.push(format!(
+                "{folder}: {count} entries, {most} allowed: {entries:?}"
+            ));
+        } else if listed.is_some() && count <= DOORS_MAX {
+            problems.push(format!(
+                "{folder}: no longer needs its exception in names.rs"
+            ));
+        }
+    }
+    problems
+}
+
 /// Rows of the glossary: the words, and those that are not used for them.
 fn glossary(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
     let cells = |line: &str| -> Option<Vec<String>> {
@@ -237,6 +309,14 @@ fn a_crate_has_few_doors() {
 }
 
 #[test]
+fn a_folder_has_few_entries() {
+    let Some(files) = files() else { return };
+    let all = folders(files.iter().map(|(name, _)| name.as_str()));
+    assert!(all.len() > 50, "only {} folders", all.len());
+    assert_none(&folder_problems(&all, WIDE_FOLDERS));
+}
+
+#[test]
 fn a_word_of_the_glossary_has_one_sense() {
     let Some(files) = files() else { return };
     let all = types_of(files.iter().map(|(n, t)| (n.as_str(), t.as_str())));
@@ -291,6 +371,18 @@ fn each_kind_of_wrong_name_is_found() {
         door_problems(&thirteen, &[("crates/x", 14, "why")]).len(),
         1
     );
+
+    let names: Vec<String> = (0..13).map(|i| format!("crates/x/src/m/n{i}.rs")).collect();
+    let folder = |count| {
+        let names = names[..count].iter().map(String::as_str);
+        folders(names.chain(["crates/x/src/m/mod.rs", "crates/x/src/m/tests/a.rs"]))
+    };
+    assert_eq!(folder_problems(&folder(13), &[]).len(), 1);
+    assert_eq!(folder_problems(&folder(12), &[]).len(), 0);
+    let listed = [("crates/x/src/m", 13, "why")];
+    assert_eq!(folder_problems(&folder(13), &listed).len(), 0);
+    let stale = folder_problems(&folder(12), &listed);
+    assert_eq!(stale.len(), 1, "it needs no exception: {stale:?}");
 
     let text = "| word | sense | source | not |\n|---|---|---|---|\n| limit | s | | cut, hold (of it) |\n| knee | s | | limit |\n| knee | t | | |\n";
     let none = Types::new();

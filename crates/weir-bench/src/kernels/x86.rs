@@ -2,7 +2,8 @@
 //! The kernels of x86-64. Each goes over its lines with one loop, whatever a compiler would think of it.
 //!
 //! Vector registers are clobbered as `xmm0` to `xmm3`: a call preserves no part of them (System V ABI,
-//! 3.2.1), and none of these functions is inlined. Stores write ones: some CPUs leave out the write-back of zeros.
+//! 3.2.1), and none of these functions is inlined. Stores write ones: some CPUs leave out the write-back of
+//! zeros.
 
 use super::{ChunkCode, Operation};
 use std::arch::asm;

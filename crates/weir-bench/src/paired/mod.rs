@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a background does to a victim, from measurements that were repeated: a ratio of bandwidths with its 95 %
-//! interval, and whether it interferes.
+//! What a background does to a victim, from measurements that were repeated: a ratio of bandwidths with its
+//! 95 % interval, and whether it interferes.
 //!
 //! ```text
 //! pairs (alone, together), one a repetition
@@ -11,9 +11,9 @@
 //!
 //! # Why the estimator of Hodges and Lehmann
 //!
-//! The effect is the logarithm of together ÷ alone of one repetition. What changes slowly (frequency, temperature,
-//! another load) is in both and cancels, as far as the order inside a repetition is random. What remains has
-//! outliers: an interrupt makes one measurement slower by 5 to 60 %.
+//! The effect is the logarithm of together ÷ alone of one repetition. What changes slowly (frequency,
+//! temperature, another load) is in both and cancels, as far as the order inside a repetition is random. What
+//! remains has outliers: an interrupt makes one measurement slower by 5 to 60 %.
 //!
 //! In trials with 4000 sets for each of 5 to 20 repetitions, the intervals held the truth in the following
 //! percentages of the sets, where 95 are meant:
@@ -25,16 +25,18 @@
 //! | M-estimator (Huber), 2.5 | 94 to 96 | 95 to 98 | 90 to 95 | 92 to 96 |
 //! | median of Walsh averages (Hodges and Lehmann), interval of the signed-rank test (Wilcoxon) | 94 to 95 | 93 to 96 | 93 to 96 | 93 to 96 |
 //!
-//! The interval of the signed-rank test is exact for every symmetric distribution, which the two clusters are that
-//! a drift makes of two orders; robust estimators take the smaller cluster for outliers. Its levels come in steps,
-//! so it is interpolated between two ranks. One outlier widens it below 12 repetitions and hardly from there on.
-//! With fewer than [`ROBUST_REPEATS_MIN`] repetitions no interval of ranks has 95 %: Student's t stands in.
+//! The interval of the signed-rank test is exact for every symmetric distribution, which the two clusters are
+//! that a drift makes of two orders; robust estimators take the smaller cluster for outliers. Its levels come
+//! in steps, so it is interpolated between two ranks. One outlier widens it below 12 repetitions and hardly
+//! from there on. With fewer than [`ROBUST_REPEATS_MIN`] repetitions no interval of ranks has 95 %: Student's
+//! t stands in.
 //!
 //! An end at "± 2 %" prefers sets that look quieter than they are. [`is_enough`] asks for
 //! [`ENOUGH_REPEATS_MIN`] repetitions first, which keeps the interval above 93 %.
 //!
-//! Sources: Hodges and Lehmann, Ann. Math. Stat. 34 (1963); Hollander and Wolfe, Nonparametric Statistical Methods,
-//! 3.3; Holm, Scand. J. Stat. 6 (1979); Schuirmann, J. Pharmacokin. Biopharm. 15 (1987), of equivalence.
+//! Sources: Hodges and Lehmann, Ann. Math. Stat. 34 (1963); Hollander and Wolfe, Nonparametric Statistical
+//! Methods, 3.3; Holm, Scand. J. Stat. 6 (1979); Schuirmann, J. Pharmacokin. Biopharm. 15 (1987), of
+//! equivalence.
 
 mod signed_rank;
 mod student;
@@ -47,7 +49,8 @@ pub use sweep::{simultaneous, sweep_verdicts};
 
 use signed_rank::LogInterval;
 
-/// The victim's figure alone and together with the background, in one repetition; in any unit that both share.
+/// The victim's figure alone and together with the background, in one repetition; in any unit that both
+/// share.
 pub type Pair = (f64, f64);
 
 /// Repetitions below which [`is_enough`] never agrees.
@@ -99,15 +102,15 @@ pub struct Influence {
     pub interferes: Option<bool>,
 }
 
-/// The effect of a background, from one pair for each repetition. Pairs with a figure that is not finite or not
-/// above zero are left out; nothing with fewer than two others, or if the victim is [`blocked`].
+/// The effect of a background, from one pair for each repetition. Pairs with a figure that is not finite or
+/// not above zero are left out; nothing with fewer than two others, or if the victim is [`blocked`].
 #[must_use]
 pub fn effect(pairs: &[Pair]) -> Option<Effect> {
     LogInterval::of(&log_ratios(pairs)).map(|interval| interval.effect(ERROR_RATIO))
 }
 
-/// Whether repetitions may end: there are [`ENOUGH_REPEATS_MIN`], and the half-width of the 95 % interval is at
-/// most `half_width_ratio`, relative to the ratio.
+/// Whether repetitions may end: there are [`ENOUGH_REPEATS_MIN`], and the half-width of the 95 % interval is
+/// at most `half_width_ratio`, relative to the ratio.
 #[must_use]
 pub fn is_enough(pairs: &[Pair], half_width_ratio: f64) -> bool {
     let logs = log_ratios(pairs);
@@ -115,7 +118,8 @@ pub fn is_enough(pairs: &[Pair], half_width_ratio: f64) -> bool {
     interval.is_some_and(|i| i.half_width() <= half_width_ratio)
 }
 
-/// The verdicts on cells with one point each, in the order of `cells`. The test of a cell depends on the others.
+/// The verdicts on cells with one point each, in the order of `cells`. The test of a cell depends on the
+/// others.
 #[must_use]
 pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Influence> {
     let tested: Vec<Tested> = cells
@@ -137,8 +141,9 @@ pub fn verdicts(cells: &[Vec<Pair>]) -> Vec<Influence> {
     after_holm(&tested)
 }
 
-/// The repetitions of a victim that moved nothing together with the background in most of them, at least two: its
-/// ratio is 0. Zero has no logarithm, so there is no [`Effect`] and no interval. Nothing for other victims.
+/// The repetitions of a victim that moved nothing together with the background in most of them, at least two:
+/// its ratio is 0. Zero has no logarithm, so there is no [`Effect`] and no interval. Nothing for other
+/// victims.
 #[must_use]
 pub fn blocked(pairs: &[Pair]) -> Option<u32> {
     let (zeros, repeats) = zeros(pairs);
@@ -178,8 +183,8 @@ struct Tested {
 }
 
 impl Tested {
-    /// A cell with a point at which the victim is [`blocked`], by the sign test on that point; corrected for all
-    /// points (Šidák).
+    /// A cell with a point at which the victim is [`blocked`], by the sign test on that point; corrected for
+    /// all points (Šidák).
     fn of_blocked(points: &[Vec<Pair>]) -> Option<Tested> {
         let greatest = points.iter().position(|pairs| blocked(pairs).is_some())?;
         let (zeros, repeats) = zeros(&points[greatest]);
@@ -204,8 +209,8 @@ fn sign_test(equal: u32, count: u32) -> f64 {
     (2.0 * tail * 0.5_f64.powf(f64::from(count))).min(1.0)
 }
 
-/// Holm's step-down test: the smallest probability against 5 % ÷ cells, the next against 5 % ÷ (cells − 1) …, up
-/// to the first that fails. Cells without a probability were not tested.
+/// Holm's step-down test: the smallest probability against 5 % ÷ cells, the next against 5 % ÷ (cells − 1) …,
+/// up to the first that fails. Cells without a probability were not tested.
 fn after_holm(cells: &[Tested]) -> Vec<Influence> {
     let mut order: Vec<(usize, f64)> = cells
         .iter()

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The centre of log ratios and its interval, by the signed ranks of Wilcoxon. A Walsh average is the mean of two
-//! values, or one value itself. The estimate is the median of all Walsh averages, the interval lies between two of
-//! them.
+//! The centre of log ratios and its interval, by the signed ranks of Wilcoxon. A Walsh average is the mean of
+//! two values, or one value itself. The estimate is the median of all Walsh averages, the interval lies
+//! between two of them.
 
 use crate::paired::student::{two_sided_probability, two_sided_quantile};
 use crate::paired::{ERROR_RATIO, Effect};
 
-/// Values from which the interval is one of ranks. All Walsh averages of four values are inside in 87.5 % only.
+/// Values from which the interval is one of ranks. All Walsh averages of four values are inside in 87.5 %
+/// only.
 pub const ROBUST_REPEATS_MIN: usize = 5;
 /// Values up to which the distribution of the rank sum is counted out; it is nearly normal beyond.
 const EXACT_MAX: usize = 50;
@@ -114,8 +115,8 @@ impl LogInterval {
     }
 }
 
-/// Where the lower end lies among sorted Walsh averages: a place, the part of the way to the next, and what the
-/// interval is to be multiplied by where even all of them are too narrow.
+/// Where the lower end lies among sorted Walsh averages: a place, the part of the way to the next, and what
+/// the interval is to be multiplied by where even all of them are too narrow.
 fn lower_place(count: usize) -> (usize, f64, f64) {
     let averages = count * (count + 1) / 2;
     if count > EXACT_MAX {
@@ -128,8 +129,8 @@ fn lower_place(count: usize) -> (usize, f64, f64) {
         return (whole, place - whole as f64, 1.0);
     }
     let tails = lower_tails(count);
-    // An interval from the average at `place` to its mirror is wrong as often as the rank sum is at most `place`
-    // or at least the mirror of that.
+    // An interval from the average at `place` to its mirror is wrong as often as the rank sum is at most
+    // `place` or at least the mirror of that.
     let error = |place: usize| 2.0 * tails[place];
     if error(0) > ERROR_RATIO {
         let degrees = count as f64 - 1.0;

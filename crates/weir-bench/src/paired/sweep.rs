@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The greatest effect among many points. The greatest of noisy values is on average beyond the truth, so its own
-//! interval is wrong too often. An interval that holds for all points at once holds for the greatest.
+//! The greatest effect among many points. The greatest of noisy values is on average beyond the truth, so its
+//! own interval is wrong too often. An interval that holds for all points at once holds for the greatest.
 //!
-//! A bootstrap resamples repetitions, for all points alike, so that points which share a measurement stay related.
-//! It says at which level each point's interval must be, for all to hold at once in 95 %: about 5 % ÷ points if
-//! they are independent, 5 % if they move together.
+//! A bootstrap resamples repetitions, for all points alike, so that points which share a measurement stay
+//! related. It says at which level each point's interval must be, for all to hold at once in 95 %: about 5 %
+//! ÷ points if they are independent, 5 % if they move together.
 
 use crate::paired::signed_rank::LogInterval;
 use crate::paired::{ERROR_RATIO, Effect, Influence, Pair, Tested, after_holm, log_ratios};
@@ -16,9 +16,9 @@ const RESAMPLES: usize = 2000;
 /// Values cut off at each end of a resample, of all.
 const CUT_RATIO: f64 = 0.2;
 
-/// The point with the greatest effect in either direction (of logarithms), and its effect with an interval that
-/// holds for all points at once in 95 %. Nothing where no point has two usable pairs. `points[i][r]` is point i in
-/// repetition r; one seed gives one result.
+/// The point with the greatest effect in either direction (of logarithms), and its effect with an interval
+/// that holds for all points at once in 95 %. Nothing where no point has two usable pairs. `points[i][r]` is
+/// point i in repetition r; one seed gives one result.
 #[must_use]
 pub fn simultaneous(points: &[Vec<Pair>], seed: u64) -> Option<(usize, Effect)> {
     let band = Band::of(points, seed)?;
@@ -26,8 +26,9 @@ pub fn simultaneous(points: &[Vec<Pair>], seed: u64) -> Option<(usize, Effect)> 
     Some((greatest, interval.effect(band.error_ratio)))
 }
 
-/// As [`super::verdicts`], of cells with several points each: `cells[c][i][r]` is cell c at point i in repetition
-/// r. A cell interferes where its greatest effect does; it has no influence where none of its points has.
+/// As [`super::verdicts`], of cells with several points each: `cells[c][i][r]` is cell c at point i in
+/// repetition r. A cell interferes where its greatest effect does; it has no influence where none of its
+/// points has.
 #[must_use]
 pub fn sweep_verdicts(cells: &[Vec<Vec<Pair>>], seed: u64) -> Vec<Influence> {
     let tested: Vec<Tested> = cells

@@ -69,7 +69,8 @@ pub struct StreamCount {
     pub latency_p99_ns: Option<f64>,
     /// CPU time of the stream's threads.
     pub cpu_ns: Option<u64>,
-    /// The part of the span in which the threads ran, on average; of streams of which all threads work all the time.
+    /// The part of the span in which the threads ran, on average; of streams of which all threads work all
+    /// the time.
     pub run_ratio: Option<f64>,
 }
 

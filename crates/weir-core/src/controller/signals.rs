@@ -73,7 +73,8 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
     };
     let mut task_counts = context.seen.task_counts.iter().peekable();
     for (tracked, index) in state.workloads.iter_mut().zip(followed.positions) {
-        // Both are in the order of ids. Mostly the next one is that of this workload, and no text is compared.
+        // Both are in the order of ids. Mostly the next one is that of this workload, and no text is
+        // compared.
         while task_counts
             .next_if(|counts| counts.id != tracked.id && counts.id < tracked.id)
             .is_some()

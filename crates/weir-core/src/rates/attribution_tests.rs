@@ -303,7 +303,7 @@ fn beside_an_owner_that_counts_a_workload_is_still_alone() {
     let shares = [counts(100.0), share(0, None, None)];
     let parts = got(&[group(0, 900.0, 200.0)], &shares);
     assert_eq!(parts[1], (1000.0, Provenance::Counted));
-    // It is no user whose memory could explain the rest.
+    // Its memory could not explain the rest: it is no user.
     let found = attribute(&[group(0, 900.0, 200.0)], &[counts(100.0)]);
     assert_eq!(found.unattributed, [Some(BytesPerSec::new(1000.0))]);
 }

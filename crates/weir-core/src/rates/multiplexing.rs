@@ -15,8 +15,8 @@ impl MuxGroup {
     /// From two readings of (how long they were to count, how long they did), in nanoseconds.
     ///
     /// # Errors
-    /// [`Missing::NotYetRead`] where they were not to count; [`Missing::Lost`] where they did not count at all
-    /// though they were to: nothing is known, and the next reading spans the gap.
+    /// [`Missing::NotYetRead`] where they were not to count; [`Missing::Lost`] where they did not count at
+    /// all though they were to: nothing is known, and the next reading spans the gap.
     pub fn between(before: (u64, u64), now: (u64, u64)) -> Result<MuxGroup, Missing> {
         let enabled_ns = now.0.saturating_sub(before.0);
         // Clocks of CPUs differ a little.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! - *Running time.* Where more events share a counter, each counts for a part of the time, and is scaled by
-//!   it ([`MuxGroup`]). An event that was to count and did not says nothing; the next difference spans the gap.
+//!   it ([`MuxGroup`]). An event that was to count and did not says nothing; the next difference spans the
+//!   gap.
 //! - *Anew.* Enabled time that went back: the counts were dropped and began again. That costs one interval.
 //! - *Loads.* An event of stores counts a part of what the events of reads count. What is left are loads.
 //! - *Groups.* These events see all CXL memory as one. A workload with memory in several groups has its bytes
@@ -47,9 +48,9 @@ impl TaskCounter {
     /// Takes a reading and gives what was read since the one before.
     ///
     /// # Errors
-    /// [`Missing::NotYetRead`] on the first reading, and when time did not move forward; [`Missing::Lost`] when
-    /// counts began anew, an event did not run, or there are not as many counts as events; the reading's own
-    /// reason when it has no value.
+    /// [`Missing::NotYetRead`] on the first reading, and when time did not move forward; [`Missing::Lost`]
+    /// when counts began anew, an event did not run, or there are not as many counts as events; the reading's
+    /// own reason when it has no value.
     pub fn advance(
         &mut self,
         events: &[TaskEvent],

@@ -318,8 +318,8 @@ pub struct WorkloadReading {
     pub cpu_ns: Reading<Nanos>,
     /// Time it was held back by its limit.
     pub throttled_ns: Reading<Nanos>,
-    /// How it uses each group, ordered by group; a group it has nothing to do with is left out. Shared with the
-    /// observations before, since it mostly stays as it is.
+    /// How it uses each group, ordered by group; a group it has nothing to do with is left out. Shared with
+    /// the observations before, since it mostly stays as it is.
     pub uses: Arc<[Use]>,
     /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are
     /// known.

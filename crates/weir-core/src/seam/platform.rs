@@ -3,6 +3,7 @@
 //! Linux, the simulator, a replayed recording. Wrappers work on any world.
 
 use crate::ids::WorkloadId;
+use crate::owner::PodNames;
 use crate::seam::observation::Observation;
 use crate::seam::plan::{Outcome, OutcomeKind, Plan};
 use crate::seam::processes::Processes;
@@ -38,6 +39,12 @@ pub trait Platform {
     /// Processes of workloads with memory on a device, as of their last scan, where the platform knows any:
     /// call it for screens, not at each tick. The same allocation as before where nothing has changed.
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
+        Arc::default()
+    }
+
+    /// What Kubernetes calls pods of workloads, where that can be read. The same allocation as before where
+    /// nothing has changed.
+    fn pod_names(&self) -> Arc<PodNames> {
         Arc::default()
     }
 
@@ -87,6 +94,10 @@ impl<P: Platform> Platform for DryRun<P> {
 
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.0.processes()
+    }
+
+    fn pod_names(&self) -> Arc<PodNames> {
+        self.0.pod_names()
     }
 
     fn exclude(&mut self, patterns: &[String], weighted: &[String]) {

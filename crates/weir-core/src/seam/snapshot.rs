@@ -3,6 +3,7 @@
 //! nothing but layout.
 
 use crate::ids::WorkloadId;
+use crate::owner::PodNames;
 use crate::seam::observation::{DevLoadReading, LatencyReading, Skipped};
 use crate::seam::plan::{Outcome, Plan};
 use crate::seam::processes::Processes;
@@ -56,6 +57,9 @@ pub struct Snapshot {
     /// Processes of workloads with memory on a device. Recordings do not keep it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processes: BTreeMap<WorkloadId, Processes>,
+    /// What Kubernetes calls pods and containers, where that can be read. Recordings do not keep it.
+    #[serde(default, skip_serializing_if = "PodNames::is_empty")]
+    pub pod_names: PodNames,
     /// What the writer itself costs; nothing if it did not measure.
     #[serde(default)]
     pub self_cost: Option<SelfCost>,
@@ -87,6 +91,7 @@ impl Snapshot {
             limited_since_unix_ms: BTreeMap::new(),
             scheduler: None,
             processes: BTreeMap::new(),
+            pod_names: PodNames::default(),
             self_cost: None,
             push: None,
             skipped: Vec::new(),

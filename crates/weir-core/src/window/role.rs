@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a count is of, without the name that a maker gives to it: stage × path × target × quantity, spelled
-//! `tor.drd.cxl.occupancy`. Tables of events map names of makers to roles; all that is made of counts speaks of
-//! roles.
+//! `tor.drd.cxl.occupancy`. Tables of events map names of makers to roles; all that is made of counts speaks
+//! of roles.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir-eval profile-day`: a recording as long as a day, as `weir profile record` writes one, to measure what its
-//! report costs. Counts of a simulated server's window are scaled to a second and repeated, with scatter and with
-//! changes of load. Nothing of it is a measurement, and it has no truth.
+//! `weir-eval profile-day`: a recording as long as a day, as `weir profile record` writes one, to measure
+//! what its report costs. Counts of a simulated server's window are scaled to a second and repeated, with
+//! scatter and with changes of load. Nothing of it is a measurement, and it has no truth.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

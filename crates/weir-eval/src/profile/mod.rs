@@ -3,17 +3,21 @@
 //! seeds draw.
 //!
 //! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits,
-//! [`stall_splits`] the split of stalls, [`causes_named`] what rules find; [`plans`] says how is counted,
-//! [`distortion`] what is told wrong on purpose, [`errors`] sums errors up. [`day`] makes a recording of a day.
+//! [`stall_splits`] the split of stalls, [`causes_named`] what rules find, [`culprits`] behind which
+//! workload requests wait, [`what_ifs`] how much faster a workload would be; [`plans`] says how is
+//! counted, [`distortion`] what is told wrong on purpose, [`errors`] sums errors up. [`day`] makes a
+//! recording of a day.
 
 mod causes_named;
 mod comparison;
+mod culprits;
 pub mod day;
 mod distortion;
 mod errors;
 mod plans;
 mod stage_times;
 mod stall_splits;
+mod what_ifs;
 
 use anyhow::Result;
 use clap::Args;
@@ -22,7 +26,8 @@ use distortion::Distortion;
 use errors::ErrorSummary;
 use plans::Counting;
 use serde::Serialize;
-use weir::eval::profile_sim::{ServerRuns, record_idle, record_server};
+use std::collections::BTreeMap;
+use weir::eval::profile_sim::{ServerRuns, record_idle, record_server, speedups};
 use weir::eval::{Exit, print, print_json, whole};
 
 /// `weir-eval profile`.
@@ -44,6 +49,10 @@ pub struct ProfileEvalArgs {
     /// How is counted; several with commas
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["all", "turns", "spread"])]
     pub counting: Vec<Counting>,
+
+    /// Compare what-ifs too: each seed runs again without CXL memory and without each workload
+    #[arg(long)]
+    pub what_if: bool,
 
     /// What is told wrong.
     #[command(flatten)]
@@ -68,6 +77,7 @@ Examples:
   weir-eval profile --seeds 5 --counting turns --worst 3
   weir-eval profile --seeds 20 --counters-off 0.1 --counting all
   weir-eval profile two:medium --seeds 100 --counting all
+  weir-eval profile --seeds 60 --counting all --what-if
   weir-eval profile tor-held:strong --seeds 5 --json | jq '.rows[]'
 
 Errors are relative unless the row says otherwise. A figure that the profiler refuses has no error and is counted
@@ -106,6 +116,27 @@ const BOTH: Option<Aims> = Some(Aims {
     all: 0.3,
     turns: 0.3,
     spread: 0.3,
+});
+
+/// The workload that most of a wait is behind is another.
+const CULPRIT: Option<Aims> = Some(Aims {
+    all: 0.1,
+    turns: 0.1,
+    spread: 0.1,
+});
+
+/// The share of a workload in a wait.
+const CULPRIT_SHARES: Option<Aims> = Some(Aims {
+    all: 0.05,
+    turns: 0.05,
+    spread: 0.05,
+});
+
+/// Times lost that are not within ten points.
+const LOST: Option<Aims> = Some(Aims {
+    all: 0.15,
+    turns: 0.15,
+    spread: 0.15,
 });
 
 /// All that is compared.
@@ -181,6 +212,41 @@ const COMPARISONS: &[Comparison] = &[
         figures: stall_splits::by_algorithm_2,
     },
     Comparison {
+        name: "waits, wrong culprit",
+        aims: CULPRIT,
+        figures: culprits::wrong,
+    },
+    Comparison {
+        name: "waits, share of a workload",
+        aims: CULPRIT_SHARES,
+        figures: culprits::shares,
+    },
+    Comparison {
+        name: "speedup without CXL memory",
+        aims: None,
+        figures: what_ifs::without_cxl,
+    },
+    Comparison {
+        name: "time lost to it, not within 10 points",
+        aims: LOST,
+        figures: what_ifs::lost_to_cxl,
+    },
+    Comparison {
+        name: "the same, with DRAM no busier",
+        aims: None,
+        figures: what_ifs::lost_to_slow_cxl,
+    },
+    Comparison {
+        name: "speedup without a neighbour",
+        aims: None,
+        figures: what_ifs::without_neighbour,
+    },
+    Comparison {
+        name: "time lost to it, not within 10 points",
+        aims: LOST,
+        figures: what_ifs::lost_to_neighbour,
+    },
+    Comparison {
         name: "causes that are not named",
         aims: None,
         figures: causes_named::each,
@@ -237,7 +303,7 @@ pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
         let mut figures: Vec<Vec<(u64, ComparedFigure)>> =
             COMPARISONS.iter().map(|_| Vec::new()).collect();
         for n in 0..u64::from(args.seeds) {
-            let case = case(&runs, args.seed.wrapping_add(n), counting, args.distortion)?;
+            let case = case(&runs, args.seed.wrapping_add(n), counting, args)?;
             for (kind, figures) in COMPARISONS.iter().zip(&mut figures) {
                 let all = (kind.figures)(&case).into_iter();
                 figures.extend(all.map(|figure| (case.seed, figure)));
@@ -267,8 +333,9 @@ fn case(
     runs: &ServerRuns,
     seed: u64,
     counting: Counting,
-    distortion: Distortion,
+    args: &ProfileEvalArgs,
 ) -> Result<ComparedRun> {
+    let distortion = args.distortion;
     let mut scenario = runs.scenario(seed)?;
     scenario.plan = counting.plan();
     scenario.run.window_us *= counting.window_ratio();
@@ -278,11 +345,17 @@ fn case(
     let mut idle = record_idle(&scenario, seed)?;
     // The same counters, off by as much.
     distortion.of_counts(&mut idle, seed);
+    let mut fast_cxl = BTreeMap::new();
+    if args.what_if {
+        recording.truth.what_if = speedups(&scenario, seed)?;
+        fast_cxl = what_ifs::fast_cxl(&scenario, seed)?;
+    }
     Ok(ComparedRun {
         seed,
         file: recording.file,
         idle,
         truth: recording.truth,
+        fast_cxl,
     })
 }
 

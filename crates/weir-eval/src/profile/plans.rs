@@ -42,8 +42,8 @@ const TABLE: &[&str] = &[
 /// Of them those that home agents share out.
 const SHARED: &[&str] = &["drd.all", "drd.hit", "drd.dram", "drd.cxl", "drd_pref.cxl"];
 
-/// Demand reads in the super queue, and those of them that missed the last-level cache; by what supplied them, of the
-/// same time.
+/// Demand reads in the super queue, and those of them that missed the last-level cache; by what supplied
+/// them, of the same time.
 const SUPER_QUEUE: &str = "offcore_outstanding.drd offcore_requests.drd offcore_outstanding.l3_miss_drd \
                            offcore_requests.l3_miss_drd ocr.drd.dram ocr.drd.cxl";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The split of stalls beside the truth, of workloads that stall for a tenth of their time or more: the share of CXL
-//! memory, beside the yardsticks, and the part that is at a wrong stage.
+//! The split of stalls beside the truth, of workloads that stall for a tenth of their time or more: the share
+//! of CXL memory, beside the yardsticks, and the part that is at a wrong stage.
 
 use super::comparison::{ComparedFigure, ComparedRun};
 use std::collections::BTreeMap;

@@ -66,7 +66,8 @@ fn the_curve_of_a_device_has_a_row_for_each_delay() {
     assert!(curve["points"].as_array().unwrap().len() > 5, "{curve}");
 }
 
-/// The accuracy that the specification asks of residences, on the first of the machines that it is measured on.
+/// The accuracy that the specification asks of residences, on the first of the machines that it is measured
+/// on.
 #[test]
 fn residences_of_a_random_machine_are_the_true_ones() {
     let text = done(&["profile", "--seeds", "2", "--json"]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which roles are counted in which set. The sets of a PMU take turns: what is in one counts over the same time,
-//! and no set is larger than the PMU, so that the kernel multiplexes nothing inside of it.
+//! Which roles are counted in which set. The sets of a PMU take turns: what is in one counts over the same
+//! time, and no set is larger than the PMU, so that the kernel multiplexes nothing inside of it.
 //!
-//! - An occupancy, its inserts and its busy cycles are in one set where they fit: a quotient of counts of other
-//!   times is none.
-//! - What counts cycles has the clock of its PMU beside it. A clock is in several sets, and so is an event that a
-//!   fixed counter has: these run more of the time than others.
+//! - An occupancy, its inserts and its busy cycles are in one set where they fit: a quotient of counts of
+//!   other times is none.
+//! - What counts cycles has the clock of its PMU beside it. A clock is in several sets, and so is an event
+//!   that a fixed counter has: these run more of the time than others.
 //! - A sum that does not fit in one set is spread over several. A difference never is.
 //! - A role that no set has is absent, with the reason.
 
@@ -81,8 +81,8 @@ struct RoleWays<'a, R> {
     why: Option<R>,
 }
 
-/// Makes the sets. The most important roles come first; of several of one name the first that can be counted is
-/// taken. `countable` says why an event is not here.
+/// Makes the sets. The most important roles come first; of several of one name the first that can be counted
+/// is taken. `countable` says why an event is not here.
 pub fn plan<'a, R>(
     wanted: &[Wanted<'a>],
     limits: &PlanLimits,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `accelerator_vectors COUNT SEED`: requests for the accelerator and what is to come of them, by the twins of
-//! its engines, for the bench of its RTL (`rtl/sim/accelerator.cpp`), on standard output. The units are of
+//! `accelerator_vectors COUNT SEED`: requests for the accelerator and what is to come of them, by the twins
+//! of its engines, for the bench of its RTL (`rtl/sim/accelerator.cpp`), on standard output. The units are of
 //! 4 positions a clock.
 //!
 //! All numbers have 32 bits, little endian. A case is: operation, bytes of the source, flags, bytes of the

@@ -4,6 +4,7 @@
 
 use crate::measured::{COMPARED_BELOW, Curve, Row, active_threads, assess};
 use crate::simplex::minimise;
+use weir_core::units::geometric_mean;
 use weir_hw::memory_device::mlc_sweep::{self, DELAYS, LoadMix};
 use weir_hw::memory_device::{Equilibrium, LoadedDevice};
 use weir_hw::memory_device::{MixFigures, Profile};
@@ -131,8 +132,7 @@ fn bounds(profile: &mut Profile, mix: LoadMix, mine: &[Curve], all: &[Curve]) {
     let figures = figures(profile, mix);
     let reads = 1.0 - mix.write_ratio();
     if mix.is_non_temporal() {
-        let lines: Vec<f64> = alone.iter().map(|a| in_flight(&a.1)).collect();
-        figures.shared_lines = Some(geometric_mean(&lines));
+        figures.shared_lines = Some(mean_of(alone.iter().map(|a| in_flight(&a.1))));
     } else {
         window(figures, &alone, reads);
     }
@@ -156,9 +156,8 @@ fn is_whole(curve: &Curve, all: &[Curve]) -> bool {
     active_threads(curve, all) == f64::from(curve.threads)
 }
 
-fn geometric_mean(values: &[f64]) -> f64 {
-    let sum: f64 = values.iter().map(|value| value.ln()).sum();
-    (sum / values.len() as f64).exp()
+fn mean_of(values: impl IntoIterator<Item = f64>) -> f64 {
+    geometric_mean(values).unwrap_or(f64::NAN)
 }
 
 /// Reads that a core has out, from few cores and from many: at few a core waits little and at many
@@ -172,9 +171,10 @@ fn window(figures: &mut MixFigures, alone: &[(f64, Row)], reads: f64) {
         let pairs: Vec<(f64, f64)> = rows
             .map(|a| (a.1.bytes_per_sec / 64e9 * reads / cores, a.1.latency_ns))
             .collect();
-        let rates: Vec<f64> = pairs.iter().map(|p| p.0).collect();
-        let latencies: Vec<f64> = pairs.iter().map(|p| p.1).collect();
-        (geometric_mean(&rates), geometric_mean(&latencies))
+        (
+            mean_of(pairs.iter().map(|p| p.0)),
+            mean_of(pairs.iter().map(|p| p.1)),
+        )
     };
     let (few, many) = (mean(few_cores), mean(many_cores));
     let (of_few, of_many) = (few.0 * few.1, many.0 * many.1);
@@ -187,7 +187,7 @@ fn window(figures: &mut MixFigures, alone: &[(f64, Row)], reads: f64) {
     }
     figures.early_ns = ((of_few - of_many) / (few.0 - many.0)).max(0.0);
     let left = |(rate, latency): (f64, f64)| rate * (latency - figures.early_ns);
-    figures.read_window_lines = Some(geometric_mean(&[left(few), left(many)]));
+    figures.read_window_lines = Some(mean_of([left(few), left(many)]));
 }
 
 /// A core's own time per line at each delay, from the row where it was least hidden by waiting.

@@ -5,9 +5,9 @@
 //! engine_vectors xxh64|compare RUNS SEED [FILE]
 //! ```
 //!
-//! Pages are drawn, or those of a file. Little-endian words of 32 bits: of a run its seed (of the clocks in which
-//! source and sink wait; 0: none) and the number of its pages; of each page its length and its bytes, for `compare`
-//! twice; of each result its clock and two words.
+//! Pages are drawn, or those of a file. Little-endian words of 32 bits: of a run its seed (of the clocks in
+//! which source and sink wait; 0: none) and the number of its pages; of each page its length and its bytes,
+//! for `compare` twice; of each result its clock and two words.
 
 mod pages;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `lz4_vectors ENGINE COUNT SEED [CORPUS]`: what the twin of an LZ4 engine answers, for the bench of its RTL
 //! (`rtl/sim/lz4.cpp`), on standard output. Engines: lz4-decoder, and lz4-encoder-1, -2, -4, -8 (positions a
-//! clock). A corpus gives its pages instead of drawn ones; the decoder gets their blocks, by turns liblz4's and the
-//! encoder's of 4 positions.
+//! clock). A corpus gives its pages instead of drawn ones; the decoder gets their blocks, by turns liblz4's
+//! and the encoder's of 4 positions.
 //!
 //! A case is five numbers of 32 bits, little endian, then input and output: bytes of input, limit, flaw
 //! (0: none), clocks, bytes of output.
@@ -115,8 +115,8 @@ fn write_page(
     Ok(())
 }
 
-/// The page of a corpus for the encoder; for the decoder a block of it: the encoder's in every other case, else or if
-/// that is refused liblz4's, and none if that is longer than a page.
+/// The page of a corpus for the encoder; for the decoder a block of it: the encoder's in every other case,
+/// else or if that is refused liblz4's, and none if that is longer than a page.
 fn write_corpus_page(
     file: &mut impl Write,
     engine: Engine,

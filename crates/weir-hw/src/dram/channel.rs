@@ -5,28 +5,29 @@
 //! next command that can be issued up to a given clock. Nothing happens between two commands, so nothing
 //! ticks.
 //!
-//! Of the candidates the one goes that is ready first; [`super::candidates`] names them. At one clock:
+//! Of the candidates the one goes that is ready first; [`crate::dram::queues::candidates`] names them. At one
+//! clock:
 //!
 //! 1. a request whose row was opened for it (such a request has left its queue);
 //! 2. refreshes that are due: their rows are closed first, and nothing else begins meanwhile;
 //! 3. waiting requests of the direction that is served.
 
-use super::candidates::{Candidate, Next};
-use super::command::{BurstKind, DramCommand, IssuedCommand};
-use super::device::{BankArray, CLOSED};
-use super::direction::ServedDirection;
-use super::events::{ChannelStep, Offered, ServedBurst};
-use super::front::{FrontEntry, FrontQueues};
-use super::latency::LatencyParts;
 use super::order::{DramOrder, OrderRules, QueueState};
-use super::profile::DramProfile;
 use super::queues::{BankQueues, NONE, RowOutcome};
-use super::refresh::RefreshSchedule;
 use super::settings::{ChannelSettings, PagePolicy};
-use super::tally::Tallies;
-use super::timing::Clock;
-use super::waiting::{BurstRequest, WaitingBurst};
-use super::write_filter::WriteFilter;
+use crate::dram::banks::command::{BurstKind, DramCommand, IssuedCommand};
+use crate::dram::banks::device::{BankArray, CLOSED};
+use crate::dram::banks::refresh::RefreshSchedule;
+use crate::dram::part::profile::DramProfile;
+use crate::dram::part::timing::Clock;
+use crate::dram::queues::candidates::{Candidate, Next};
+use crate::dram::queues::direction::ServedDirection;
+use crate::dram::queues::front::{FrontEntry, FrontQueues};
+use crate::dram::queues::waiting::{BurstRequest, WaitingBurst};
+use crate::dram::queues::write_filter::WriteFilter;
+use crate::dram::served::events::{ChannelStep, Offered, ServedBurst};
+use crate::dram::served::latency::LatencyParts;
+use crate::dram::served::tally::Tallies;
 
 /// A DDR channel with its controller.
 pub struct DramChannel {

@@ -2,58 +2,45 @@
 //! A DDR channel at command level: banks, bank groups, ranks, refresh, and the controller in front of them.
 //!
 //! ```text
-//! trace, sources ─► channel ─► queues ─► candidates ─► device
-//! (requests,        (the time  (by bank   (of each      (banks: when each
-//!  told the time)    moves from            bank, in an   command may come)
-//!                    command to            order)
-//!                    command)
+//! traffic ─────► channel ─► queues ─► candidates ─► banks ────────► served
+//! (requests,     (the time  (by bank   (of each      (when each      (latencies,
+//!  told the time) moves from            bank, in an   command may     sums)
+//!                 command to            order)        come)
+//!                 command)
 //! ```
 //!
-//! [`DramProfile`] holds a part's figures, [`order`] says which request goes first, [`DramBounds`] what no
-//! channel can exceed. Why it is built so: docs/explanation/dram-model.md.
+//! `part` holds a part's figures and [`DramBounds`], which no channel can exceed; [`order`] says which
+//! request goes first. Why it is built so: docs/explanation/dram-model.md.
 
-mod bounds;
-mod candidates;
+mod banks;
 mod channel;
-mod closed_loop;
-mod command;
-mod device;
-mod direction;
-mod events;
-mod front;
-mod latency;
-mod mapping;
 pub mod order;
-mod page_places;
-mod profile;
+mod part;
 mod queues;
-mod refresh;
-mod replay;
+mod served;
 mod settings;
-mod tally;
 #[cfg(test)]
 mod tests;
-mod timing;
-mod trace;
-mod waiting;
-mod write_filter;
+mod traffic;
 
-pub use bounds::DramBounds;
+pub use banks::command::{BurstKind, DramCommand, IssuedCommand};
 pub use channel::DramChannel;
-pub use closed_loop::{ClosedLoop, LoopPattern, LoopSource};
-pub use command::{BurstKind, DramCommand, IssuedCommand};
-pub use events::{ChannelStep, Offered, ServedBurst};
-pub use latency::{LatencyBucket, LatencyHistogram, LatencyParts};
-pub use mapping::{AddressMapping, BurstPlace};
 pub use order::{DramOrder, OrderKind};
-pub use profile::{
+pub use part::bounds::DramBounds;
+pub use part::mapping::{AddressMapping, BurstPlace};
+pub use part::profile::{
     BANKS_MAX, DramProfile, DramProfileError, DramTimings, Organisation, RefreshFigures,
     RefreshKind,
 };
+pub use part::timing::Clock;
 pub use queues::RowOutcome;
-pub use replay::{ReplaySpan, replay};
+pub use queues::waiting::{BurstRequest, SourceId, Standing, WaitingBurst};
+pub use served::events::{ChannelStep, Offered, ServedBurst};
+pub use served::latency::{LatencyBucket, LatencyHistogram, LatencyParts};
+pub use served::tally::{SourceTally, Tallies};
 pub use settings::{ChannelSettings, PagePolicy};
-pub use tally::{SourceTally, Tallies};
-pub use timing::Clock;
-pub use trace::{PEERS_SEED, PatternTrace, TraceError, TraceLine, TracePattern, read_trace};
-pub use waiting::{BurstRequest, SourceId, Standing, WaitingBurst};
+pub use traffic::closed_loop::{ClosedLoop, LoopPattern, LoopSource};
+pub use traffic::replay::{ReplaySpan, replay};
+pub use traffic::trace::{
+    PEERS_SEED, PatternTrace, TraceError, TraceLine, TracePattern, read_trace,
+};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Settings of a memory controller.
 
-use super::mapping::AddressMapping;
+use crate::dram::part::mapping::AddressMapping;
 
 /// What becomes of a row after a column command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct ChannelSettings {
     /// Entries of the read queue, and of the write queue. As in Ramulator a request leaves its queue when its
     /// row is opened.
     pub entries: u32,
-    /// Entries of a queue for each bank behind these two, in the order of their own (see [`super::front`]);
-    /// without it requests wait in the two queues themselves.
+    /// Entries of a queue for each bank behind these two, in the order of their own (see
+    /// [`crate::dram::queues::front`]); without it requests wait in the two queues themselves.
     pub bank_entries: Option<u32>,
     /// Writes are drained above this part of the write queue, percent.
     pub drain_above_percent: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Twins of the accelerator's engines (`rtl/src/main/scala/weir/accelerator`): each is the clocked machine that
-//! the RTL is, equal to it in bytes and in clocks.
+//! Twins of the accelerator's engines (`rtl/src/main/scala/weir/accelerator`): each is the clocked machine
+//! that the RTL is, equal to it in bytes and in clocks.
 
 pub mod accelerator_regs;
 pub mod lz4;

@@ -6,9 +6,9 @@
 //! pairs ─► differs, less (a bit a byte) ─► first of the 64 ─► result, held until it is taken
 //! ```
 //!
-//! A pair's result is there three clocks later. Pages follow each other without a gap. A result that comes before
-//! its page has ended is an early one: the source may begin the next page at once, and pairs of the old one are
-//! ignored. A result that is not taken holds all stages.
+//! A pair's result is there three clocks later. Pages follow each other without a gap. A result that comes
+//! before its page has ended is an early one: the source may begin the next page at once, and pairs of the
+//! old one are ignored. A result that is not taken holds all stages.
 
 use super::stalls::Stalls;
 use super::{BEAT_BYTES, EngineRun, PageLengthError, check_length};
@@ -194,8 +194,8 @@ pub fn compare_timed(
     Ok(found)
 }
 
-/// Compares pairs of pages: eight bytes for each, little endian, the first difference in 32 bits and then -1, 0
-/// or 1 in 32 bits.
+/// Compares pairs of pages: eight bytes for each, little endian, the first difference in 32 bits and then -1,
+/// 0 or 1 in 32 bits.
 ///
 /// # Errors
 /// A page is empty or longer than 4096 bytes, or the second is shorter than the first.

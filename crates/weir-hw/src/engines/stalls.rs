@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Clocks in which a source has no beat to offer, or a sink takes no result: drawn alike here and in the bench
-//! of the RTL (`rtl/sim/engines.cpp`).
+//! Clocks in which a source has no beat to offer, or a sink takes no result: drawn alike here and in the
+//! bench of the RTL (`rtl/sim/engines.cpp`).
 
 /// Draws what waits in a clock.
 #[derive(Clone, Debug)]

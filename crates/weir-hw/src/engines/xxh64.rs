@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! XXH64 with seed 0 of pages of 1 to 4096 bytes (the published specification, *xxHash fast digest algorithm*,
-//! section XXH64): twin of `Xxh64.scala`.
+//! XXH64 with seed 0 of pages of 1 to 4096 bytes (the published specification, *xxHash fast digest
+//! algorithm*, section XXH64): twin of `Xxh64.scala`.
 //!
 //! ```text
 //! beats ─► slot 0 ┐   a stripe of 32 bytes a clock,        accumulators          merge, rest,
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A stripe needs the accumulators that the one before left, which takes five clocks: one to add, four to
-//! multiply. So five pages are hashed at a time. The finisher has one multiplier and takes five clocks for each
-//! product: 70 for a page of 4096 bytes, where the slots give it one each 128 clocks.
+//! multiply. So five pages are hashed at a time. The finisher has one multiplier and takes five clocks for
+//! each product: 70 for a page of 4096 bytes, where the slots give it one each 128 clocks.
 
 use super::stalls::Stalls;
 use super::{BEAT_BYTES, EngineRun, PageLengthError, check_length};

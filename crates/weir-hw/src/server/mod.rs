@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Each arrow can be full, and then what is behind waits where it is. In the order a reader wants them:
-//! [`machine`] and [`Workloads`] describe a run, `words` names stages, paths and targets, `cpu` and
-//! `uncore` are the parts, `clockwork` is what they share, [`truth`] and [`pmu`] are what comes out,
+//! [`machine`] and [`Workloads`] describe a run, `words` names stages, paths and targets, `cpu`, `memory` and
+//! `uncore` are the parts, `engine` is what they share, [`truth`] and [`pmu`] are what comes out,
 //! [`WhatIf`] runs the same seed under another condition, [`random`] makes machines and causes.
 //!
 //! # What a stall is
@@ -40,32 +40,26 @@
 //!
 //! The same machine, workloads and seed give the same bytes.
 
-mod calendar;
-mod clockwork;
 mod cpu;
+mod engine;
 pub mod machine;
-mod occupancy;
-mod pages;
+mod memory;
 pub mod pmu;
 pub mod random;
-mod request;
-mod route;
 mod scenario;
 mod socket;
-mod tags;
 pub mod truth;
 mod uncore;
-mod what_if;
 mod words;
 
 pub use machine::{DescriptionError, Machine, Workload, Workloads};
 pub use pmu::{CountWindow, CountingPlan};
+pub use scenario::what_if::{Progress, WhatIf};
 pub use scenario::{CauseLabel, RunFigures, Scenario};
 pub use truth::TruthWindow;
-pub use what_if::{Progress, WhatIf};
 pub use words::{Path, Queue, Stage, Target};
 
-use crate::server::calendar::Signal;
+use crate::server::engine::calendar::Signal;
 use crate::server::machine::timings::picos;
 use crate::server::pmu::Pmu;
 use crate::server::socket::Socket;

@@ -2,18 +2,18 @@
 //! All parts of the machine together: each signal goes to the part it is for.
 
 use crate::memory_device::Profile;
-use crate::server::calendar::{Calendar, Signal};
-use crate::server::clockwork::Clockwork;
 use crate::server::cpu::{CpuCore, CpuCount, CpuMeter, PrivateCaches, Program, Thread};
+use crate::server::engine::calendar::{Calendar, Signal};
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::request::{NO_CPU, RequestPool};
 use crate::server::machine::timings::{Timings, picos};
 use crate::server::machine::workload::{PageHome, Pattern, Workload};
 use crate::server::machine::{DescriptionError, Machine, Workloads};
-use crate::server::pages::{PageTable, device_of, virtual_line};
-use crate::server::request::{NO_CPU, RequestPool};
-use crate::server::route::Route;
+use crate::server::memory::pages::{PageTable, device_of, virtual_line};
+use crate::server::memory::route::Route;
+use crate::server::scenario::what_if::Progress;
 use crate::server::truth::{GroundTruth, RowNames, TruthReader, TruthWindow};
 use crate::server::uncore::{Cha, Channel, DmaAgent, Onward, Port, Upi};
-use crate::server::what_if::Progress;
 use crate::server::words::{Path, Stage, Target};
 
 /// A page move that is to come.
@@ -344,7 +344,7 @@ impl Socket {
             }
             Target::Dram => {
                 let channels = self.channels.len() as u64;
-                let channel = crate::server::pages::interleaved(line, 2, channels) as usize;
+                let channel = crate::server::memory::pages::interleaved(line, 2, channels) as usize;
                 self.channels[channel].arrive(request, &mut self.work);
             }
             _ => self.upi.arrive(request, &mut self.work),

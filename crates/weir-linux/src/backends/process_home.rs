@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cgroup that one process is in. A process that is alone in its leaf is limited there. One that shares its
-//! leaf is refused: its leaf belongs to systemd or to a container runtime, and weir moves no process out of it.
+//! The cgroup that one process is in. A process that is alone in its leaf is limited there. One that shares
+//! its leaf is refused: its leaf belongs to systemd or to a container runtime, and weir moves no process out
+//! of it.
 
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::is_want;

@@ -411,7 +411,7 @@ mod perf;
 mod reopen;
 
 pub use fabric_counters::CountedFabric;
-pub(crate) use perf::perf_targets;
+pub(crate) use perf::{perf_targets, perf_targets_by_scope};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events of perf as counters of devices.
 
-use super::pmu::{Counting, Machine, Origin, Target, targets};
+use super::pmu::{Counting, Machine, Origin, Target, targets, targets_by_scope};
 use super::{Counters, Kind};
 use crate::inventory::cxl::Fabric;
 use crate::inventory::driver_groups::{GROUP_COUNT_MAX, class_devices, read_node, read_number};
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use weir_core::seam::observation::{GroupReading, Multiplexing, Skipped};
 use weir_core::seam::topology::{Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
+use weir_events::Scope;
 
 impl Counters {
     /// Says what perf could count, and where no driver counts, has it counted.
@@ -125,20 +126,36 @@ impl Counters {
 
 /// What perf can count here. `cxl` are the nodes of CXL memory.
 pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
+    let groups = driver_groups(roots);
+    let fabric = Fabric::read_with(roots, cxl);
+    let mut targets = targets(&Machine::probe(roots), &fabric, cxl, &groups);
+    name_nodes(roots, &groups, &mut targets);
+    targets
+}
+
+/// The same for each kind of PMU that can count, nearest to the devices first.
+pub(crate) fn perf_targets_by_scope(roots: &Roots, cxl: &[u32]) -> Vec<(Scope, Vec<Target>)> {
+    let groups = driver_groups(roots);
+    let fabric = Fabric::read_with(roots, cxl);
+    let mut found = targets_by_scope(&Machine::probe(roots), &fabric, cxl, &groups);
+    for (_, targets) in &mut found {
+        name_nodes(roots, &groups, targets);
+    }
+    found
+}
+
+/// Groups of each device of weir's driver.
+fn driver_groups(roots: &Roots) -> BTreeMap<String, u32> {
+    let devices = class_devices(&roots.sys.join("class/weir_cxl")).into_iter();
+    let groups = devices.filter_map(|(number, dir)| {
+        let count = u32::try_from(read_number(&dir.join("group_count")).ok()?).ok()?;
+        Some((format!("weir_cxl{number}"), count.min(GROUP_COUNT_MAX)))
+    });
+    groups.collect()
+}
+
+fn name_nodes(roots: &Roots, groups: &BTreeMap<String, u32>, targets: &mut [Target]) {
     let class = roots.sys.join("class/weir_cxl");
-    let groups = class_devices(&class)
-        .into_iter()
-        .filter_map(|(number, dir)| {
-            let count = u32::try_from(read_number(&dir.join("group_count")).ok()?).ok()?;
-            Some((format!("weir_cxl{number}"), count.min(GROUP_COUNT_MAX)))
-        });
-    let groups = groups.collect();
-    let mut targets = targets(
-        &Machine::probe(roots),
-        &Fabric::read_with(roots, cxl),
-        cxl,
-        &groups,
-    );
     for target in targets
         .iter_mut()
         .filter(|t| groups.contains_key(&t.device))
@@ -148,7 +165,6 @@ pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
             .join(format!("group{}", target.group));
         target.node = read_node(&dir).map(|node| node.0);
     }
-    targets
 }
 
 /// What perf counts, or why it does not and what to do.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices and groups of weir's driver, as its class has them (`/sys/class/weir_cxl`): which there are, and of
-//! which node a group is.
+//! Devices and groups of weir's driver, as its class has them (`/sys/class/weir_cxl`): which there are, and
+//! of which node a group is.
 
 use super::cxl::node_of;
 use super::numa::missing;

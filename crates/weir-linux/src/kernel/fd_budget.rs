@@ -82,8 +82,8 @@ impl Budget {
     }
 }
 
-/// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty); gives what that
-/// leaves beside the spare ones.
+/// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty); gives what
+/// that leaves beside the spare ones.
 pub(crate) fn descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);

@@ -39,6 +39,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use weir_core::enforcement::overload_poll::OverloadPoll;
+use weir_core::owner::PodNames;
 use weir_core::seam::observation::{Skipped, WorkloadReading};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::processes::Processes;
@@ -380,6 +381,10 @@ impl Platform for LinuxPlatform {
         self.view.processes()
     }
 
+    fn pod_names(&self) -> Arc<PodNames> {
+        Arc::clone(&self.view.pod_names)
+    }
+
     fn exclude(&mut self, patterns: &[String], weighted: &[String]) {
         let rules = self.backends.context.rules.with_names(patterns, weighted);
         self.wanted = Arc::clone(&rules.wanted);
@@ -413,6 +418,7 @@ mod adopt;
 pub(crate) mod description;
 mod hotplug;
 pub(crate) mod lease_books;
+pub(crate) mod trial;
 
 #[cfg(test)]
 mod moments_tests;

@@ -14,7 +14,8 @@ bpf_values!(cpu_state, event_counts);
 
 const _: () = assert!(COUNTED == TASK_EVENTS_MAX);
 
-/// What the tasks of a cgroup or a process did while they ran. Events are enabled while a task of theirs runs.
+/// What the tasks of a cgroup or a process did while they ran. Events are enabled while a task of theirs
+/// runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum(pub(crate) [EventCount; COUNTED]);
 

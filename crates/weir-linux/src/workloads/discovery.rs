@@ -18,6 +18,7 @@ use super::cgroups::tree::{CgroupTree, Leaf};
 use super::classify::{Classifier, processes, uses};
 use super::cond_resched::CondResched;
 use super::exclude::Rules;
+use super::pod_names::PodLogs;
 use super::processes::ProcessCache;
 use super::processes::proc_pid::weight_of_nice;
 use super::processes::process_set::ProcessSet;
@@ -116,6 +117,7 @@ pub(crate) struct Discovery {
     rules: Rules,
     proc: Arc<OwnedFd>,
     tasks: Tasks,
+    pod_logs: PodLogs,
     /// When all of them are to be read at once again.
     sweep_at: Nanos,
     outside: Outside,
@@ -142,7 +144,9 @@ impl Discovery {
             By::Process => Self::of_processes(proc, rules),
         };
         let tasks = Tasks::begin(options);
-        discovery.with_tasks(tasks).for_limits(!options.read_only)
+        let mut discovery = discovery.with_tasks(tasks).for_limits(!options.read_only);
+        discovery.pod_logs = PodLogs::of(&options.roots);
+        discovery
     }
 
     /// Workloads are the leaves of `tree`.
@@ -177,6 +181,7 @@ impl Discovery {
             rules,
             proc,
             tasks: Tasks::walk(),
+            pod_logs: PodLogs::default(),
             sweep_at: Nanos(0),
             outside: Outside::default(),
             buffer: Buffer::new(),
@@ -265,6 +270,7 @@ impl Discovery {
             Finder::Processes { .. } => self.processes(at, budget, &mut view),
         }
         view.tasks = self.tasks.told();
+        view.pod_names = self.pod_logs.names();
         view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
         view
     }

@@ -5,6 +5,7 @@ use super::discovery::Watched;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use weir_core::WorkloadId;
+use weir_core::owner::PodNames;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::processes::Processes;
 
@@ -21,6 +22,8 @@ pub(crate) struct View {
     pub(crate) residency: String,
     /// Where processes are learned from.
     pub(crate) tasks: String,
+    /// What Kubernetes calls pods.
+    pub(crate) pod_names: Arc<PodNames>,
     /// [`View::processes`], once it was read.
     pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports and differences of any counts: the first half of the bytes is a file of windows, the second the idle
-//! machine's. Nothing that they print moves a cursor.
+//! Reports and differences of any counts: the first half of the bytes is a file of windows, the second the
+//! idle machine's. Nothing that they print moves a cursor.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

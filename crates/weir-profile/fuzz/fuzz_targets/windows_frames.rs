@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of windows in format 2. The first byte says what becomes of the rest: bytes of a file as they are; or lines,
-//! compressed a frame for each part that a zero byte ends, with a checksum, and cut where the second byte says.
+//! Files of windows in format 2. The first byte says what becomes of the rest: bytes of a file as they are;
+//! or lines, compressed a frame for each part that a zero byte ends, with a checksum, and cut where the
+//! second byte says.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -165,8 +165,8 @@ impl Total {
         }
     }
 
-    /// The sum, and in proportion to it what boxes and windows without a counter would have counted: lines are
-    /// hashed over boxes.
+    /// The sum, and in proportion to it what boxes and windows without a counter would have counted: lines
+    /// are hashed over boxes.
     fn extrapolated(&self) -> Result<f64, Missing> {
         let sum = self.value.clone()? as f64;
         match self.without_counter_ns {

@@ -186,8 +186,8 @@ pub fn sum<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> Option<Figure> 
 /// Characters of a name that are shown.
 const NAME_CHARS_MAX: usize = 120;
 
-/// A name from outside for a screen: letters, digits and signs stay, everything else is spelled out, and a long
-/// one loses its end.
+/// A name from outside for a screen: letters, digits and signs stay, everything else is spelled out, and a
+/// long one loses its end.
 pub fn printable(name: &str) -> String {
     printable_within(name, NAME_CHARS_MAX)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places that counters tell apart: sockets, ports of CXL devices, CXL devices. Of a machine with several of a kind,
-//! counts of each stand beside their sum.
+//! Places that counters tell apart: sockets, ports of CXL devices, CXL devices. Of a machine with several of
+//! a kind, counts of each stand beside their sum.
 
 use weir_core::Window;
 use weir_core::window::{Count, CountScope};

@@ -14,8 +14,8 @@ pub const PARTS_SLACK: f64 = 0.05;
 pub const GROUP_SLACK: f64 = 0.01;
 /// Clocks of cores, caches, memory controllers and links are within these, whatever the CPU.
 pub const CLOCK_HZ: [f64; 2] = [1.5e8, 8e9];
-/// No memory answers sooner than this after a miss of the last-level cache: DRAM takes 60 ns and more, and a hit
-/// in that cache some 20.
+/// No memory answers sooner than this after a miss of the last-level cache: DRAM takes 60 ns and more, and a
+/// hit in that cache some 20.
 pub const MEMORY_NS_MIN: f64 = 20.0;
 /// One box with this many times the median holds a hot line: it does not stand for the others.
 pub const HOT_BOX: f64 = 3.0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts of a subject with those that it shares with others: cores count for a workload, and all that is behind
-//! them counts for the socket. A socket's count stands beside a workload's only for the same path and target.
+//! Counts of a subject with those that it shares with others: cores count for a workload, and all that is
+//! behind them counts for the socket. A socket's count stands beside a workload's only for the same path and
+//! target.
 
 use super::Answer;
 use super::counts::Counts;

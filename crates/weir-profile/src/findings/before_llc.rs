@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting between L2 and the last-level cache: on the mesh, in the ingress queue of a home agent, or for an entry
-//! of its table of requests. *CXL-Interference* (III-C, Table IV) found it by hand: requests that miss L2 take 15
-//! times as long, and those of them that miss the last-level cache as long as before, so the time goes by before
-//! that cache. Its insight 2: CXL requests of a neighbour hold the table.
+//! Waiting between L2 and the last-level cache: on the mesh, in the ingress queue of a home agent, or for an
+//! entry of its table of requests. *CXL-Interference* (III-C, Table IV) found it by hand: requests that miss
+//! L2 take 15 times as long, and those of them that miss the last-level cache as long as before, so the time
+//! goes by before that cache. Its insight 2: CXL requests of a neighbour hold the table.
 
 use super::{Certainty, Evidence, Finding, Rule, RuleOutcome, View};
 use crate::counts::Counts;
@@ -98,8 +98,8 @@ fn check(view: View) -> RuleOutcome {
     })
 }
 
-/// Whether requests take longer only because more of them miss the last-level cache: those that hit it do not wait
-/// twice as long. Not, where the counts do not tell hits from misses.
+/// Whether requests take longer only because more of them miss the last-level cache: those that hit it do not
+/// wait twice as long. Not, where the counts do not tell hits from misses.
 fn is_other_mix(now: &Counts, before: &Counts) -> bool {
     match (hit_cycles(now), hit_cycles(before)) {
         (Some(now), Some(before)) => now < L2_MISS_MIN * before,
@@ -133,7 +133,8 @@ mod tests {
     use super::*;
     use crate::counts::tests::counts;
 
-    /// Table IV as printed: 15.2, 0.14, 1.01, 4090 and 155 times. It has ratios only; the quiet run is made up.
+    /// Table IV as printed: 15.2, 0.14, 1.01, 4090 and 155 times. It has ratios only; the quiet run is made
+    /// up.
     fn table_iv(l3: u64) -> [Counts; 2] {
         let quiet = counts(&[
             ("sq.drd.any.occupancy", 100 * 10_000),

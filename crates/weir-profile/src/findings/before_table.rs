@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting on the mesh and in the ingress queues for an entry of the table of requests, and what holds the entries:
-//! the occupancy of the table by kind of memory. A full table is the same to all that wait for it, and not to the
-//! operator: entries are held for as long as what is behind the table takes.
+//! Waiting on the mesh and in the ingress queues for an entry of the table of requests, and what holds the
+//! entries: the occupancy of the table by kind of memory. A full table is the same to all that wait for it,
+//! and not to the operator: entries are held for as long as what is behind the table takes.
 
 use super::facts::{finding, is_waited_at, link_busy, share, stalled, waits_at};
 use super::{Evidence, Finding, View, device_saturated, dram_contended, link_saturated};
@@ -31,10 +31,10 @@ pub(super) struct BeforeTable<'a> {
     cxl: Option<Figure>,
 }
 
-/// Where a tenth of the subject's time or more is stalled, 30 % of that is there, and twice as long as on the idle
-/// machine, while no direction of the link is always busy, and neither device nor channels are full: there entries are
-/// held because of these. Of one socket of several it is not told: the time on the mesh is a core's residence less a
-/// table's, and on which socket the core is was not counted.
+/// Where a tenth of the subject's time or more is stalled, 30 % of that is there, and twice as long as on the
+/// idle machine, while no direction of the link is always busy, and neither device nor channels are full:
+/// there entries are held because of these. Of one socket of several it is not told: the time on the mesh is
+/// a core's residence less a table's, and on which socket the core is was not counted.
 pub(super) fn before_table(view: View<'_>) -> Result<Option<BeforeTable<'_>>, Refusal> {
     let Some(split) = stalled(view, 0.1)?.filter(|_| view.place.is_none()) else {
         return Ok(None);

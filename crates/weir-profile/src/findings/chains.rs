@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Chains of loads on an idle device: each load needs the one before, so latency counts and bandwidth does not.
+//! Chains of loads on an idle device: each load needs the one before, so latency counts and bandwidth does
+//! not.
 
 use super::facts::{
     Judged, finding, is_cxl, is_waited_at, loads_at_once, outcome, resends, share, stalled,

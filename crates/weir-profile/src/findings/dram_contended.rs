@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DRAM is contended: reads wait in the controllers for others, or before the table of requests, where it is full of
-//! reads of DRAM: a small table lets no more of them into the controllers.
+//! DRAM is contended: reads wait in the controllers for others, or before the table of requests, where it is
+//! full of reads of DRAM: a small table lets no more of them into the controllers.
 
 use super::before_table::before_table;
 use super::facts::{Judged, others, outcome, stalled_at};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a workload waits at one place of several. Counts of cores do not say from which device, or on which socket,
-//! a line comes. But the workload's own demand reads that miss the last-level cache take longer where they wait
-//! there, and not where others do.
+//! Whether a workload waits at one place of several. Counts of cores do not say from which device, or on
+//! which socket, a line comes. But the workload's own demand reads that miss the last-level cache take longer
+//! where they wait there, and not where others do.
 
 use super::View;
 use super::facts::waits_at;
@@ -22,8 +22,8 @@ const MISSES: Role = Role {
     quantity: Quantity::Occupancy,
 };
 
-/// Whether the workload's reads take longer than in the recording given with --idle, as they would if they waited at
-/// this stage of the place. Nothing where that was not counted.
+/// Whether the workload's reads take longer than in the recording given with --idle, as they would if they
+/// waited at this stage of the place. Nothing where that was not counted.
 pub fn is_felt(view: View, stage: Stage) -> Option<bool> {
     let wait = waits_at(view, stage).ok()?.wait_ns.value;
     let own = |counts: &Counts| residence_ns(counts, MISSES).ok().map(|ns| ns.value);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fill buffers are held by long reads: the core has no buffer for the next miss, while device and link are not busy.
+//! Fill buffers are held by long reads: the core has no buffer for the next miss, while device and link are
+//! not busy.
 
 use super::facts::{Judged, buffers_full, finding, is_cxl, is_waited_at, outcome, share, stalled};
 use super::{Evidence, Rule, View, device_saturated};

@@ -7,8 +7,8 @@ use crate::figure::sum;
 use weir_core::Role;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 
-/// Errors for each line. A link within its specification (one wrong bit in 10^12) has 5 × 10^-10 for a flit of
-/// 68 bytes.
+/// Errors for each line. A link within its specification (one wrong bit in 10^12) has 5 × 10^-10 for a flit
+/// of 68 bytes.
 const PER_LINE_MIN: f64 = 1e-6;
 
 pub(super) const RULE: Rule = Rule {

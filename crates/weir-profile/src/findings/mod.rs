@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules that say in a sentence what is wrong, one file each: condition, evidence, what would refute it, and the
-//! next move. A rule that lacks a count says so; it does not say that nothing is wrong.
+//! Rules that say in a sentence what is wrong, one file each: condition, evidence, what would refute it, and
+//! the next move. A rule that lacks a count says so; it does not say that nothing is wrong.
 
 mod before_llc;
 mod before_table;
@@ -34,8 +34,8 @@ use serde::Serialize;
 use weir_core::window::CountScope;
 use weir_core::window::role::Stage;
 
-/// What a rule looks at: counts of one subject, those of its machine, those of the idle machine where there are any,
-/// and what was made of them.
+/// What a rule looks at: counts of one subject, those of its machine, those of the idle machine where there
+/// are any, and what was made of them.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The subject's name.
@@ -70,8 +70,8 @@ pub struct Rule {
     pub refuted_by: &'static str,
     /// The next move.
     pub next_move: &'static str,
-    /// Kinds of places at which it looks one by one, where the counts tell them apart, with the stage at which requests
-    /// wait there. The first that has the counts.
+    /// Kinds of places at which it looks one by one, where the counts tell them apart, with the stage at
+    /// which requests wait there. The first that has the counts.
     pub places: &'static [(PlaceKind, Stage)],
     /// The rule.
     pub check: fn(View) -> RuleOutcome,

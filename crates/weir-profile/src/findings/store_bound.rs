@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A core is bound by stores whose lines come from CXL memory: a full store buffer waits for the line of its oldest.
+//! A core is bound by stores whose lines come from CXL memory: a full store buffer waits for the line of its
+//! oldest.
 
 use super::facts::{Judged, finding, is_cxl, is_waited_at, outcome, share, stalled};
 use super::{Evidence, Rule, View, device_saturated};

@@ -29,8 +29,8 @@ type Case = BTreeMap<&'static str, u64>;
 
 const S: u64 = 1_000_000_000;
 
-/// A workload on a machine for a second, at 2 GHz: two million lines from CXL memory (320 ns) and DRAM (80 ns) each, half
-/// of the loads in chains; nothing waits. Clocks of all stages run at 1 GHz but the core's.
+/// A workload on a machine for a second, at 2 GHz: two million lines from CXL memory (320 ns) and DRAM (80
+/// ns) each, half of the loads in chains; nothing waits. Clocks of all stages run at 1 GHz but the core's.
 fn workload() -> Case {
     Case::from([
         ("core.any.any.clock", 2 * S),
@@ -252,7 +252,8 @@ fn displaced_lines_are_fewer_hits_than_before() {
     let fewer = ("sq.reads.own.lines", 1_000_000);
     assert_eq!(names(&[fewer], &[]), ["llc_displaced"]);
     assert_eq!(names(&[("sq.reads.own.lines", 3_900_000)], &[]), [""; 0]);
-    // Behind a wait before the table it is a small part of the stalls, and still a tenth of the time; or less.
+    // Behind a wait before the table it is a small part of the stalls, and still a tenth of the time; or
+    // less.
     let is_felt = |ns: u64| {
         names(&[fewer, ("sq.drd.any.occupancy", 2 * ns * 4_000_000)], &[])
             .contains(&"llc_displaced")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of requests is held by CXL requests of a neighbour: others wait on the mesh and in the ingress queue for
-//! an entry (*CXL-Interference*, insight 2). Unlike `before_llc` it looks at the split of the stalls.
+//! The table of requests is held by CXL requests of a neighbour: others wait on the mesh and in the ingress
+//! queue for an entry (*CXL-Interference*, insight 2). Unlike `before_llc` it looks at the split of the
+//! stalls.
 
 use super::before_table::before_table;
 use super::facts::{Judged, others, outcome};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From events to roles: which events, added and taken off, make the count of a role. The tables of events are
-//! not this crate's: the command hands their content in as [`Recipes`].
+//! From events to roles: which events, added and taken off, make the count of a role. The tables of events
+//! are not this crate's: the command hands their content in as [`Recipes`].
 
 use crate::perf_stat::{PerfRow, PerfStat, event_name};
 use crate::window_file::{Header, WindowFile};
@@ -38,8 +38,8 @@ pub struct Recipes {
     pub all: Vec<Recipe>,
 }
 
-/// Finds the table's name of an event that perf names: by name, or by terms such as `event=0x36`; nothing where
-/// the table has none, or has it on another PMU.
+/// Finds the table's name of an event that perf names: by name, or by terms such as `event=0x36`; nothing
+/// where the table has none, or has it on another PMU.
 pub type Naming<'a> = dyn Fn(Option<&str>, &str) -> Option<String> + 'a;
 
 /// Names that perf has on every machine.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Algorithm 1, PFAnalyzer: the culprit is the path and component with the longest queue.
 //!
-//! As printed, Q = λ_hit · W_hit + λ_miss · W_miss, with cycles between requests and their answers. By Little's
-//! law that is how many requests are in the component, those that are being served too: an L1D that gives a hit
-//! each cycle after five cycles has Q = 5, and wins over a device with two lines that wait. Mended, only what
-//! waits is counted (W less W on the idle machine), against what the component holds.
+//! As printed, Q = λ_hit · W_hit + λ_miss · W_miss, with cycles between requests and their answers. By
+//! Little's law that is how many requests are in the component, those that are being served too: an L1D that
+//! gives a hit each cycle after five cycles has Q = 5, and wins over a device with two lines that wait.
+//! Mended, only what waits is counted (W less W on the idle machine), against what the component holds.
 
 use crate::quality::Refusal;
 use serde::Serialize;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Algorithm 2, PFEstimator: stalls of a CXL device, handed back towards the cores. Each stage takes its part of
-//! the stalls behind it, by requests, and adds its own on the way:
+//! Algorithm 2, PFEstimator: stalls of a CXL device, handed back towards the cores. Each stage takes its part
+//! of the stalls behind it, by requests, and adds its own on the way:
 //!
 //! ```text
 //! S(j) += S(i) · N(i→j) ÷ Σ_j N(i→j)        device → port → uncore → CHA
 //! ```
 //!
-//! As printed, lines 18 and 27 say `=`: of several parts behind it a part keeps the last one's stalls. Line 25
-//! runs over the uncores where CHAs are meant. What mending cannot mend: the cycles are of five clocks, a buffer
-//! that is not empty is busy and nothing need wait, and the queues of DRAM are not on the way to a CXL device.
+//! As printed, lines 18 and 27 say `=`: of several parts behind it a part keeps the last one's stalls. Line
+//! 25 runs over the uncores where CHAs are meant. What mending cannot mend: the cycles are of five clocks, a
+//! buffer that is not empty is busy and nothing need wait, and the queues of DRAM are not on the way to a CXL
+//! device.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The figures that PathFinder makes of its Table 7 (section 5.2), each with what it divides by. A row of that
-//! table mixes instructions (L1D, fill buffers) with lines, and its write-backs have one cell for all of the
-//! uncore: the figures are the paper's, not weir's ([`crate::path_map`]).
+//! The figures that PathFinder makes of its Table 7 (section 5.2), each with what it divides by. A row of
+//! that table mixes instructions (L1D, fill buffers) with lines, and its write-backs have one cell for all of
+//! the uncore: the figures are the paper's, not weir's ([`crate::path_map`]).
 
 use crate::counts::Counts;
 use crate::figure::{Answer, Figure, Unit, sum};

@@ -12,7 +12,8 @@ use crate::quality::Refusal;
 use crate::stalls::ways::in_table;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 
-/// Idle latencies of the paper's machine, section 5.1 and 2.3, ns: DRAM, DRAM of the other socket, CXL memory.
+/// Idle latencies of the paper's machine, section 5.1 and 2.3, ns: DRAM, DRAM of the other socket, CXL
+/// memory.
 pub const PAPER_LATENCIES_NS: [(Target, f64); 4] = [
     (Target::Dram, 103.2),
     (Target::DramOwn, 103.2),
@@ -75,8 +76,8 @@ pub fn by_residences(sources: &Sources) -> Answer {
     })
 }
 
-/// By Algorithm 2, mended, in a charitable reading: the cycles in which the port's buffer of reads is not empty are
-/// handed back to workloads by their lines, and to one's cores as a part of its stalls at most.
+/// By Algorithm 2, mended, in a charitable reading: the cycles in which the port's buffer of reads is not
+/// empty are handed back to workloads by their lines, and to one's cores as a part of its stalls at most.
 ///
 /// # Errors
 /// Busy cycles, clocks, lines or stalls were not counted.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets, ports and devices one by one, where a recording has several: the queues of each with its part of the
-//! requests, lines that it moves, and how busy its link is. Only counts of the place itself are used.
+//! Sockets, ports and devices one by one, where a recording has several: the queues of each with its part of
+//! the requests, lines that it moves, and how busy its link is. Only counts of the place itself are used.
 
 use super::scene::total_length;
 use crate::Answer;

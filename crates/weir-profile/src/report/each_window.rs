@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of each window alone. Windows are looked at one after the other, and of each only what is said of
-//! it stays: sums by role, with their quality, are several times as large as the counts that they are made of.
+//! What is said of each window alone. Windows are looked at one after the other, and of each only what is
+//! said of it stays: sums by role, with their quality, are several times as large as the counts that they are
+//! made of.
 
 use super::scene::Scene;
 use super::{Figures, Options, figures};
@@ -12,7 +13,8 @@ use crate::window_file::WindowFile;
 pub struct EachWindow {
     /// Its figures, where asked for.
     pub figures: Vec<Figures>,
-    /// Windows of which the one before had more lines from CXL memory, although shares rose: their numbers, from 1.
+    /// Windows of which the one before had more lines from CXL memory, although shares rose: their numbers,
+    /// from 1.
     pub hidden_falls: Vec<(usize, HiddenFall)>,
 }
 

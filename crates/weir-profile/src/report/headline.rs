@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Three lines that answer: what is wrong, for which workload, since when, because of which workload; how sure; what
-//! next. Or that nothing was found, and what was looked at.
+//! Three lines that answer: what is wrong, for which workload, since when, because of which workload; how
+//! sure; what next. Or that nothing was found, and what was looked at.
 
 use super::RuleReport;
 use super::judged::FoundPhases;
@@ -48,7 +48,8 @@ fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [St
     ]
 }
 
-/// `since 0.2 s until 0.45 s: phase 1 of 2, in 17 of 24 windows`; nothing where nothing is found, or no time is known.
+/// `since 0.2 s until 0.45 s: phase 1 of 2, in 17 of 24 windows`; nothing where nothing is found, or no time
+/// is known.
 pub fn since(report: &RuleReport, windows: usize) -> Option<String> {
     let (_, many) = report.found_in?;
     let (all, since) = (count_of_windows(windows), time(report.since_ns?));

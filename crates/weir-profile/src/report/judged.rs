@@ -159,8 +159,9 @@ impl Span {
         RULES.iter().map(outcome).collect()
     }
 
-    /// What a rule finds at single places, of the first kind of places that has the counts: these are named. Nothing
-    /// where places lack the counts. A place at which others wait, and not the workload, is none of its.
+    /// What a rule finds at single places, of the first kind of places that has the counts: these are named.
+    /// Nothing where places lack the counts. A place at which others wait, and not the workload, is none of
+    /// its.
     fn found_at(
         &self,
         rule: &Rule,

@@ -108,7 +108,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "± of a part of the stalls",
         is: "the share is within it of the truth in nine of ten simulated cores: 3 points, what half a window changes, and what \
-             is waited for prefetches and stores, whose supplier is less well known",
+             is waited for prefetches and stores, with a supplier that is less well known",
         needs: "the same",
         refused: "the stalls are not split",
     },

@@ -6,12 +6,9 @@ mod each_window;
 mod headline;
 mod judged;
 pub mod methods;
-mod model_text;
 mod named;
 pub mod over_time;
 mod phase_rows;
-mod phase_text;
-mod place_text;
 mod places;
 mod scene;
 pub mod text;
@@ -21,8 +18,8 @@ pub use headline::{because_of, since, time};
 pub use judged::{FoundPhases, MACHINE, RuleReport};
 pub use named::NamedFigure;
 pub use phase_rows::{PhaseReport, PhaseRow};
-pub use place_text::{shown_lines, shown_queues};
 pub use places::CountedPlaces;
+pub use text::places::{shown_lines, shown_queues};
 
 use crate::counts::Counts;
 use crate::culprit::{Waits, blame};
@@ -146,13 +143,42 @@ pub struct Figures {
     pub pathfinder: Option<Pathfinder>,
 }
 
+/// What would be otherwise, in the words of the truth of a simulated server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// CXL memory takes as long as DRAM.
+    NoCxl,
+    /// All memory takes as long as on the idle machine.
+    IdleMachine,
+    /// A workload, by its name, is not there.
+    Without(String),
+}
+
 /// A workload's time if something were otherwise.
 #[derive(Debug, Serialize)]
 pub struct WhatIf {
-    /// What.
+    /// The condition.
+    pub condition: Condition,
+    /// The same in words.
     pub otherwise: String,
     /// Time now ÷ time then.
     pub speedup: Answer,
+}
+
+impl WhatIf {
+    fn new(condition: Condition, speedup: Answer) -> WhatIf {
+        let otherwise = match &condition {
+            Condition::NoCxl => "CXL memory were as fast as DRAM".into(),
+            Condition::IdleMachine => "the machine were idle".into(),
+            Condition::Without(workload) => format!("{workload} were not there"),
+        };
+        WhatIf {
+            condition,
+            otherwise,
+            speedup,
+        }
+    }
 }
 
 /// Yardsticks.
@@ -334,20 +360,17 @@ fn pathfinder(sources: &Sources) -> Pathfinder {
 fn what_if(scene: &Scene, idle: Option<&Scene>, name: Option<&str>) -> Vec<WhatIf> {
     let Some(own) = name else { return Vec::new() };
     let sources = scene.sources(name);
-    let one = |otherwise: &str, how| WhatIf {
-        otherwise: otherwise.to_owned(),
-        speedup: speedup(&sources, how),
-    };
-    let mut all = vec![one("CXL memory were as fast as DRAM", Otherwise::NoCxl)];
+    let one = |condition, how| WhatIf::new(condition, speedup(&sources, how));
+    let mut all = vec![one(Condition::NoCxl, Otherwise::NoCxl)];
     let Some(idle) = idle else {
-        all.push(WhatIf {
-            otherwise: "the machine were idle".into(),
-            speedup: Err(Refusal::NotCalibrated),
-        });
+        all.push(WhatIf::new(
+            Condition::IdleMachine,
+            Err(Refusal::NotCalibrated),
+        ));
         return all;
     };
     let quiet = idle.sources(name);
-    all.push(one("the machine were idle", Otherwise::Idle(&quiet)));
+    all.push(one(Condition::IdleMachine, Otherwise::Idle(&quiet)));
     let sharers = scene.sharers();
     let [cxl, dram] = [Stage::Device, Stage::Imc].map(|stage| blame(&sharers, stage));
     let others = cxl.iter().filter(|other| other.workload != printable(own));
@@ -358,7 +381,7 @@ fn what_if(scene: &Scene, idle: Option<&Scene>, name: Option<&str>) -> Vec<WhatI
             cxl: other.share,
             dram: of_dram.map_or(0.0, |one| one.share),
         };
-        all.push(one(&format!("{} were not there", other.workload), without));
+        all.push(one(Condition::Without(other.workload.clone()), without));
     }
     all
 }

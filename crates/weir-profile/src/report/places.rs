@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many sockets, ports and devices the counts of a recording are of: figures of the machine are sums over them.
+//! How many sockets, ports and devices the counts of a recording are of: figures of the machine are sums over
+//! them.
 
 use serde::Serialize;
 use std::collections::BTreeSet;

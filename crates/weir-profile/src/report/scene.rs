@@ -104,7 +104,8 @@ impl Scene {
         self.places.iter().map(|(place, _)| *place)
     }
 
-    /// The machine's counts with this place alone of its kind; nothing where it has no counts, or is the only one.
+    /// The machine's counts with this place alone of its kind; nothing where it has no counts, or is the only
+    /// one.
     pub fn at(&self, place: CountScope) -> Option<&Counts> {
         let mut all = self.places.iter();
         all.find(|(known, _)| *known == place)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Mesh and ingress, by difference: residence of demand reads at the core, less that in the table of requests. The two
-//! are counted by different boxes, and where sets take turns, of different requests: a few more that miss the
-//! last-level cache would be taken for time on the mesh. So the table's residence is taken by target, in the mix of the
-//! requests that the core counted, where that is known.
+//! Mesh and ingress, by difference: residence of demand reads at the core, less that in the table of
+//! requests. The two are counted by different boxes, and where sets take turns, of different requests: a few
+//! more that miss the last-level cache would be taken for time on the mesh. So the table's residence is taken
+//! by target, in the mix of the requests that the core counted, where that is known.
 
 use super::residence_ns as of_queue;
 use crate::counts::Counts;
@@ -53,8 +53,9 @@ pub(super) fn residence_ns(counts: &Counts) -> Answer {
     Ok(before.noting("the cores' own less that of the whole socket"))
 }
 
-/// Residence in the table of requests by target, in the mix of the requests that the core's residence is of: lines by
-/// supplier that were counted with them, the rest hits. Nothing where these are not all that missed the cache.
+/// Residence in the table of requests by target, in the mix of the requests that the core's residence is of:
+/// lines by supplier that were counted with them, the rest hits. Nothing where these are not all that missed
+/// the cache.
 fn in_mix_of_core(counts: &Counts) -> Option<Figure> {
     let asked = at(Stage::SuperQueue, Target::Any, Quantity::Inserts);
     let all = counts.get(asked).ok()?;
@@ -104,8 +105,9 @@ mod tests {
     use weir_core::Nanos;
     use weir_core::window::Count;
 
-    /// 1000 requests of a core at 2 GHz, so many of which miss, that spend 60 cycles on the mesh; and a table in which
-    /// half of the requests miss. Hits stay for 40 cycles in it, reads of DRAM for 200, of CXL memory for 800.
+    /// 1000 requests of a core at 2 GHz, so many of which miss, that spend 60 cycles on the mesh; and a table
+    /// in which half of the requests miss. Hits stay for 40 cycles in it, reads of DRAM for 200, of CXL
+    /// memory for 800.
     fn two_boxes(dram: u64, cxl: u64) -> Vec<(&'static str, u64)> {
         let hits = 1000 - dram - cxl;
         vec![

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting time: residence less that of the idle machine. Requests to several targets have one residence, which
-//! changes with their mix though nothing waits: there the idle machine's is taken by target, in today's mix.
+//! Waiting time: residence less that of the idle machine. Requests to several targets have one residence,
+//! which changes with their mix though nothing waits: there the idle machine's is taken by target, in today's
+//! mix.
 
 use crate::counts::Counts;
 use crate::figure::{Answer, Unit};
@@ -78,8 +79,8 @@ pub(super) fn idle_ns(
     Ok(quality.and(&quality, sum_ns / requests, Unit::Ns))
 }
 
-/// Of one target. A read without any load takes as long for whatever reason it is made, and prefetches come in
-/// bursts, which wait for each other on an idle machine too: demand reads stand for all reads.
+/// Of one target. A read without any load takes as long for whatever reason it is made, and prefetches come
+/// in bursts, which wait for each other on an idle machine too: demand reads stand for all reads.
 fn table_idle_ns(idle: &Counts, role: Role, ns: &dyn Fn(&Counts, Role) -> Answer) -> Answer {
     let is_read = !matches!(role.path, AccessPath::Wb | AccessPath::Nt | AccessPath::Any);
     if is_read

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small core: instructions enter a window in order and leave it in order, loads overlap within it, and some
-//! loads need the load before. It says which load the core waits for, and where that load is meanwhile.
+//! A small core: instructions enter a window in order and leave it in order, loads overlap within it, and
+//! some loads need the load before. It says which load the core waits for, and where that load is meanwhile.
 //!
 //! What it leaves out: branches, other levels of dependence than *the load before*, the order in which ports
-//! issue. The dependence is no property of a program here, but what makes the model stall as much as the core did.
+//! issue. The dependence is no property of a program here, but what makes the model stall as much as the core
+//! did.
 
 use super::draws::Draws;
 use std::collections::VecDeque;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loads of a run of the model: drawn once, so that two runs differ in what was changed and in nothing else.
+//! The loads of a run of the model: drawn once, so that two runs differ in what was changed and in nothing
+//! else.
 
 use super::core_model::LoadClass;
 use weir_core::random::SplitMix;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many loads take which way: loads by where they were found, demand reads that left the core, and what both leave:
-//! loads that met a prefetch which was under way.
+//! How many loads take which way: loads by where they were found, demand reads that left the core, and what
+//! both leave: loads that met a prefetch which was under way.
 
 use super::core_model::{Leg, LoadClass};
 use super::ways::{SUPPLIERS, Times, is_cxl, legs};
@@ -138,8 +138,8 @@ struct Left {
 }
 
 impl Left {
-    /// Of a way. Prefetches come neither a fixed time ahead (more is left of a longer way), nor is the same left of
-    /// each: the middle of both.
+    /// Of a way. Prefetches come neither a fixed time ahead (more is left of a longer way), nor is the same
+    /// left of each: the middle of both.
     fn of(&self, cycles: f64) -> f64 {
         ((cycles - self.ahead).max(0.0) + self.mean.min(cycles)) / 2.0
     }

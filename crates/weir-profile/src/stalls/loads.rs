@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stalls on loads: the dependence is fitted until the model stalls as much as the core did, and the split is read
-//! off it.
+//! Stalls on loads: the dependence is fitted until the model stalls as much as the core did, and the split is
+//! read off it.
 
 use super::core_model::{CoreModel, LoadClass, ModelRun, run};
 use super::draws::Draws;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! *Measured* stall cycles, split by stage, path and target by a small model of a core. A stall cycle belongs to the
-//! place where the request that the core waits for is in that cycle. Counts, fixed weights and residences alone err by
-//! 0.2 to 0.4: a core hides the first 60 ns, and all that is in the shadow of a slower load.
+//! *Measured* stall cycles, split by stage, path and target by a small model of a core. A stall cycle belongs
+//! to the place where the request that the core waits for is in that cycle. Counts, fixed weights and
+//! residences alone err by 0.2 to 0.4: a core hides the first 60 ns, and all that is in the shadow of a
+//! slower load.
 //!
 //! ```text
 //! residences ─► ways (legs with cycles) ─┐
@@ -278,8 +279,8 @@ impl Errors {
         }
     }
 
-    /// Of the share of some places: what half a window changes, and what is waited for prefetches and stores, of
-    /// which it is less well known for which of them.
+    /// Of the share of some places: what half a window changes, and what is waited for prefetches and stores,
+    /// of which it is less well known for which of them.
     fn of(&self, is_it: &dyn Fn(StallPlace) -> bool) -> f64 {
         let sum = |shares: &BTreeMap<StallPlace, f64>| -> f64 {
             shares

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stalls on stores. Stores leave their buffer in order, so a full buffer waits for the line of the oldest. How much
-//! of each way is hidden behind the stores before is fitted to the stall; lines that prefetch fetched are waited for
-//! at the end of their way.
+//! Stalls on stores. Stores leave their buffer in order, so a full buffer waits for the line of the oldest.
+//! How much of each way is hidden behind the stores before is fitted to the stall; lines that prefetch
+//! fetched are waited for at the end of their way.
 
 use super::core_model::Leg;
 use super::load_counts::hidden_cycles;
@@ -76,27 +76,22 @@ pub fn store_classes(sources: &Sources, times: &Times) -> Vec<StoreClass> {
     classes
 }
 
-/// The cycles that are hidden of each way, where the stores stall so long.
-pub fn hidden(classes: &[StoreClass], stalled: f64) -> f64 {
-    let ways: Vec<(f64, f64)> = classes.iter().map(|c| (c.lines, c.cycles())).collect();
-    hidden_cycles(&ways, stalled)
-}
-
-/// What stores stall where so much of each way is hidden.
-pub fn stalled_behind(classes: &[StoreClass], hidden: f64) -> f64 {
-    let left = classes
+/// What all lines take, one after the other.
+pub fn whole(classes: &[StoreClass]) -> f64 {
+    classes
         .iter()
-        .map(|class| class.lines * (class.cycles() - hidden).max(0.0));
-    left.sum()
+        .map(|class| class.lines * class.cycles())
+        .sum()
 }
 
 /// Stalled cycles by place. They sum to what was stalled.
 pub fn parts(classes: &[StoreClass], times: &Times, stalled: f64) -> Vec<Stalled> {
-    let hidden = hidden(classes, stalled);
+    let ways: Vec<(f64, f64)> = classes.iter().map(|c| (c.lines, c.cycles())).collect();
+    // The cycles of each way that are hidden, where the stores stall so long.
+    let hidden = hidden_cycles(&ways, stalled);
     let left = |class: &StoreClass| class.lines * (class.cycles() - hidden).max(0.0);
-    let whole = |class: &StoreClass| class.lines * class.cycles();
-    let sum = |of: &dyn Fn(&StoreClass) -> f64| classes.iter().map(of).sum::<f64>();
-    let (all_left, all_whole) = (sum(&left), sum(&whole));
+    let all_left: f64 = classes.iter().map(left).sum();
+    let all_whole = whole(classes);
     if all_whole <= 0.0 {
         let place = StallPlace::new(Stage::StoreBuffer, AccessPath::Rfo, Target::Any);
         return vec![Stalled {
@@ -109,13 +104,15 @@ pub fn parts(classes: &[StoreClass], times: &Times, stalled: f64) -> Vec<Stalled
     let mean = late_cycles(times, stalled, behind.map(|class| class.lines).sum());
     let mut parts = Vec::new();
     for class in classes {
-        // As with prefetches that loads meet: the middle of a fixed time ahead, and of the same part of each way.
+        // As with prefetches that loads meet: the middle of a fixed time ahead, and of the same
+        // part of each way.
+        let of_whole = class.lines * class.cycles() / all_whole;
         let of_left = if all_left > 0.0 {
             left(class) / all_left
         } else {
-            whole(class) / all_whole
+            of_whole
         };
-        let cycles = stalled * (of_left + whole(class) / all_whole) / 2.0;
+        let cycles = stalled * (of_left + of_whole) / 2.0;
         let on_legs = at_the_end(&class.legs, cycles, mean);
         parts.extend(class.legs.iter().zip(on_legs).map(|(leg, cycles)| Stalled {
             place: StallPlace {

@@ -6,7 +6,8 @@ use crate::counts::Counts;
 use crate::counts::tests::counts;
 use proptest::prelude::*;
 
-/// A core of 2 GHz that follows a chain for a second: each load takes 200 cycles from DRAM or 700 from CXL memory.
+/// A core of 2 GHz that follows a chain for a second: each load takes 200 cycles from DRAM or 700 from CXL
+/// memory.
 pub fn chain(dram: u64, cxl: u64) -> Counts {
     slowed_chain(dram, cxl, 0)
 }
@@ -76,8 +77,8 @@ fn stalls_without_loads_are_refused() {
     assert!(why.contains("loads that miss L1D"), "{why}");
 }
 
-/// The recording says how many fill buffers a core has. With one, loads follow each other, and none is in the shadow
-/// of a slower one.
+/// The recording says how many fill buffers a core has. With one, loads follow each other, and none is in the
+/// shadow of a slower one.
 #[test]
 fn loads_overlap_in_as_many_fill_buffers_as_there_are() {
     let counted = overlapping();
@@ -226,7 +227,8 @@ fn any_values() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever was counted: a refusal, or parts that sum to what was measured, none below 0, none without a number.
+    /// Whatever was counted: a refusal, or parts that sum to what was measured, none below 0, none without a
+    /// number.
     #[test]
     fn parts_sum_to_what_was_measured(
         values in any_values(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ways that a workload's requests take, with the time at each stage: from residences at the core, in the table
-//! of requests, and at the device. Cycles are those of the core's clock.
+//! The ways that a workload's requests take, with the time at each stage: from residences at the core, in the
+//! table of requests, and at the device. Cycles are those of the core's clock.
 
 use super::core_model::Leg;
 use super::load_counts::{l2_hits, met_prefetch};
@@ -269,8 +269,9 @@ pub fn at_the_end(legs: &[Leg], time: f64, mean_cycles: f64) -> Vec<f64> {
     }
 }
 
-/// The mean of single waits for lines that prefetch brings late, where `stalled` cycles fall on `lines`. Few lines
-/// are late, and these by more than the mean over all says: assumed, with constants that fit a synthetic server.
+/// The mean of single waits for lines that prefetch brings late, where `stalled` cycles fall on `lines`. Few
+/// lines are late, and these by more than the mean over all says: assumed, with constants that fit a
+/// synthetic server.
 pub fn late_cycles(times: &Times, stalled: f64, lines: f64) -> f64 {
     LATE_NS * times.ghz + LATE_BURST * stalled / lines.max(1.0)
 }

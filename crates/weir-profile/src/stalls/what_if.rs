@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much faster a workload would be: the same loads and stores, with the same dependence, where CXL memory takes as
-//! long as DRAM, as the idle device, or as it does without a neighbour's requests. What comes of it is of the model.
+//! How much faster a workload would be: the same loads and stores, with the same dependence, where CXL memory
+//! takes as long as DRAM, as the idle device, or as it does without a neighbour's requests. What comes of it
+//! is of the model.
 
 use super::core_model::{LoadClass, run};
 use super::draws::Draws;
 use super::loads::{LOADS, SEED, WINDOW, buffers, fit};
-use super::stores::{hidden, stalled_behind, store_classes};
+use super::stores::{store_classes, whole};
 use super::ways::{Behind, Times, is_cxl, times};
 use super::{Measured, load_counts};
 use crate::figure::sources::Sources;
@@ -54,15 +55,8 @@ pub fn speedup(sources: &Sources, otherwise: Otherwise) -> Answer {
     }
     let on_stores = measured.on_stores.value;
     if on_stores > 0.0 {
-        let (before, after) = (store_classes(sources, &now), store_classes(sources, &then));
-        let hidden = hidden(&before, on_stores);
-        let was = stalled_behind(&before, hidden);
-        let is = stalled_behind(&after, hidden);
-        cycles += if was > 0.0 {
-            on_stores * is / was
-        } else {
-            on_stores
-        };
+        let [before, after] = [&now, &then].map(|times| whole(&store_classes(sources, times)));
+        cycles += stalled_on_stores(known.working, on_stores, [before, after]);
     }
     let all = known.working + known.stalled + on_stores;
     let quality = measured.all().and(&now.figure, 0.0, Unit::Ratio);
@@ -70,6 +64,14 @@ pub fn speedup(sources: &Sources, otherwise: Otherwise) -> Answer {
     figure.class = Class::Modelled;
     figure.provenance = CountProvenance::Modelled;
     Ok(figure)
+}
+
+/// What stores stall where their lines, one after the other, take `after` cycles instead of `before`. By
+/// Little's law so many lines are on their way at once as `before` has times of the work and the stalls; each
+/// cycle that goes shortens the time by its part of them. The work itself stays.
+fn stalled_on_stores(working: f64, stalled: f64, [before, after]: [f64; 2]) -> f64 {
+    let at_once = (before / (working + stalled)).max(1.0);
+    (stalled - (before - after) / at_once).max(0.0)
 }
 
 fn changed(now: &Times, otherwise: Otherwise) -> Result<Times, Refusal> {
@@ -143,6 +145,18 @@ mod tests {
         assert_eq!(made.class, Class::Modelled);
         let why = speedup(&Sources::alone(&now), Otherwise::NoCxl).unwrap_err();
         assert!(why.to_string().contains("residences of DRAM"), "{why}");
+    }
+
+    #[test]
+    fn a_stream_of_stores_is_faster_by_the_ratio_of_its_latencies_at_most() {
+        // Ten lines at once, each 1000 cycles; half of the time is work.
+        let stalled = |after| stalled_on_stores(50_000.0, 50_000.0, [1e6, after]);
+        assert_eq!(stalled(1e6), 50_000.0);
+        assert!((stalled(0.8e6) - 30_000.0).abs() < 1e-6);
+        assert_eq!(stalled(0.3e6), 0.0, "the work itself stays");
+        // One now and then: each cycle that goes is saved.
+        let rare = stalled_on_stores(1e6, 500.0, [1000.0, 800.0]);
+        assert!((rare - 300.0).abs() < 1e-9, "{rare}");
     }
 
     #[test]

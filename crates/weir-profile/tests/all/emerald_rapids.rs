@@ -36,7 +36,8 @@ fn run_1(dram_cycles: u64) -> Counts {
     ])
 }
 
-/// The accelerators' event misses most reads of an expander: what it and DRAM leave stays as long as CXL does.
+/// The accelerators' event misses most reads of an expander: what it and DRAM leave stays as long as CXL
+/// does.
 #[test]
 fn the_parts_are_not_the_whole() {
     let all = stages(&run_1(348), None, &Capacities::new());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Table 7 of *PathFinder: a CXL.mem profiler*: the figures of section 5.2 from its counts, each with what it
-//! divides by, and what the section does not say. The table rounds to two digits, so the paper's own figures are
-//! within what rounding allows.
+//! divides by, and what the section does not say. The table rounds to two digits, so the paper's own figures
+//! are within what rounding allows.
 
 use weir_profile::paper::path_classes::{PathClasses, path_classes};
 use weir_profile::path_map::{hidden_fall, path_map};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seven classes of influence, by the change of the victim's bandwidth (CXL-Interference, Table III): bounds at
-//! 5, 10 and 40 % in both directions.
+//! Seven classes of influence, by the change of the victim's bandwidth (CXL-Interference, Table III): bounds
+//! at 5, 10 and 40 % in both directions.
 
 use serde::{Deserialize, Serialize};
 

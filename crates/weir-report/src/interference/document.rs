@@ -64,7 +64,8 @@ pub struct InterferenceMachine {
     /// Which node or device plays which target: `mmem` → `node0`, `cxl` → `node2`, `ssd` → `/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<String, String>,
-    /// Facts that two results are compared by: kernel, microcode, governor, SMT, NUMA balancing, prefetchers …
+    /// Facts that two results are compared by: kernel, microcode, governor, SMT, NUMA balancing, prefetchers
+    /// …
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
 }
@@ -78,7 +79,8 @@ pub struct InterferencePlan {
     pub seed: u64,
     /// Seconds that one measurement lasts; null for the solver.
     pub seconds: Option<f64>,
-    /// Repetitions of one placement of the CPUs at most. Placements that turn out to be one keep all of theirs.
+    /// Repetitions of one placement of the CPUs at most. Placements that turn out to be one keep all of
+    /// theirs.
     pub repeats_max: u32,
     /// Half-width of the interval, relative, at which repetitions end.
     pub half_width_ratio: f64,
@@ -92,8 +94,8 @@ pub struct InterferencePlan {
 pub struct InterferenceStream {
     /// `mmem`, `cxl`, `ssd`, or `program` for a command of the user.
     pub target: String,
-    /// `ld`, `ld-chase`, `st`, `st-clwb`, `ntst`, `movdir64b`, `movdir64b-from`, `copy`, `rep-movsb`, `ld-flush`;
-    /// of an SSD `randread`, `randwrite`, `read`, `write`; of a program its command line.
+    /// `ld`, `ld-chase`, `st`, `st-clwb`, `ntst`, `movdir64b`, `movdir64b-from`, `copy`, `rep-movsb`,
+    /// `ld-flush`; of an SSD `randread`, `randwrite`, `read`, `write`; of a program its command line.
     pub op: String,
     /// Threads, one a CPU.
     pub threads: u32,
@@ -155,7 +157,8 @@ pub struct InterferenceCell {
     /// All thread counts of the background that were tried, by rising count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepPoint>,
-    /// The same by where the host ran the CPUs of a virtual machine, nearest first. The cell itself is of one of them.
+    /// The same by where the host ran the CPUs of a virtual machine, nearest first. The cell itself is of one
+    /// of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placements: Vec<PlacementPoint>,
     /// A sentence that names the place of the wait, where it is known.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where cells stand in matrices: a row for each victim, a column for each background, a matrix for each target
-//! of backgrounds. Streams are told apart by no more than is needed, so that names stay short and machines with
-//! different numbers of CPUs can be compared.
+//! Where cells stand in matrices: a row for each victim, a column for each background, a matrix for each
+//! target of backgrounds. Streams are told apart by no more than is needed, so that names stay short and
+//! machines with different numbers of CPUs can be compared.
 
 use crate::interference::document::{InterferenceCell, InterferenceStream};
 use std::collections::HashSet;

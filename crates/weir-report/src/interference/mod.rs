@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What streams of memory and storage traffic do to each other: the result of `weir bench interference` and of
-//! `weir sim interference`, and what a person reads of it.
+//! What streams of memory and storage traffic do to each other: the result of `weir bench interference` and
+//! of `weir sim interference`, and what a person reads of it.
 //!
 //! ```text
 //! bench, model ─► document ─► json ─► file ─► read ─┐

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a matrix: heat maps whose cells lead to their sweeps, and all that one must know to believe them.
+//! The page of a matrix: heat maps whose cells lead to their sweeps, and all that one must know to believe
+//! them.
 
 use crate::interference::cell_card::{bandwidth, cell_parts};
 use crate::interference::class::InfluenceClass;

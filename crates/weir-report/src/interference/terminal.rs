@@ -23,8 +23,8 @@ const LIST_MAX: usize = 20;
 const KEY: &str = "Change of a victim's bandwidth beside a background, in %, ± half of its 95 % interval. \
     ▼ takes 5 to 10 %, ▼▼ 10 to 40 %, ▼▼▼ more; ▲ gives as much; = within 5 %; ? not known; two marks: between.";
 
-/// The matrix, what is not there, what is not to be trusted, and the worst in one sentence. At most 80 columns
-/// wide; ends with a newline.
+/// The matrix, what is not there, what is not to be trusted, and the worst in one sentence. At most 80
+/// columns wide; ends with a newline.
 #[must_use]
 pub fn terminal(document: &InterferenceDocument) -> String {
     let title = format!(

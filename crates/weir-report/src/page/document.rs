@@ -134,7 +134,7 @@ pub struct Document {
     pub title: String,
     /// What it is, in a paragraph each.
     pub about: Vec<String>,
-    /// What a reader must know who reads nothing else, in a paragraph each.
+    /// What a reader must know before all else, in a paragraph each.
     pub answer: Vec<String>,
     /// Its sections.
     pub sections: Vec<Section>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Heat maps as tables: each cell has its number, is coloured by how much is lost (orange) or won (blue), and is
-//! hatched where that is not known. Orange and blue stay apart for people with any kind of colour vision.
+//! Heat maps as tables: each cell has its number, is coloured by how much is lost (orange) or won (blue), and
+//! is hatched where that is not known. Orange and blue stay apart for people with any kind of colour vision.
 
 use crate::text::escape;
 use std::fmt::Write;

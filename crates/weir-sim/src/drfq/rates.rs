@@ -3,14 +3,14 @@
 //! leaves the rest to others. One that leads gets a little less, so that clocks, and with them DMA and what
 //! was lost meanwhile, are put right.
 //!
-//! A flow that is behind and needs something else most is held back nowhere: it has all of the memory while it
-//! uses it. What it takes in the mean is bounded by its dominant resource. With its mean as its rate, one that
-//! goes from memory to memory would wait in each.
+//! A flow that is behind and needs something else most is held back nowhere: it has all of the memory while
+//! it uses it. What it takes in the mean is bounded by its dominant resource. With its mean as its rate, one
+//! that goes from memory to memory would wait in each.
 
 use super::flow_table::DrfqSched;
 use super::state;
-use crate::engine::dram_mix::Arbitration;
 use crate::engine::machine::Machine;
+use crate::engine::memory::dram_mix::Arbitration;
 use weir_core::BytesPerSec;
 use weir_core::policy::{Demand, Policy, split};
 

@@ -13,9 +13,9 @@
 //! Weights are those of cgroups instead of the thesis's inverted nice.
 
 use super::{state, wake_idle_cpus};
-use crate::engine::dma;
-use crate::engine::dram_mix::Arbitration;
 use crate::engine::machine::Machine;
+use crate::engine::memory::dma;
+use crate::engine::memory::dram_mix::Arbitration;
 use weir_sched::PerResource;
 
 /// Its slice, and the time between two ticks of its kernel.

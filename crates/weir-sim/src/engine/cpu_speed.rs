@@ -8,8 +8,8 @@
 //! reader's own work for a line; the device's latency stays.
 
 use crate::engine::event_queue::Event;
-use crate::engine::fluid::SPEED_LEVELS;
 use crate::engine::machine::Machine;
+use crate::engine::memory::fluid::SPEED_LEVELS;
 use crate::engine::rng::Rng;
 use weir_scenario::simulated::MachineConfig;
 

@@ -12,9 +12,7 @@
 
 use super::accounting::{self, Accounting};
 use super::cpu_speed::{self, SpeedChanges};
-use super::dma::{self, DmaDisk};
 use super::event_queue::{Event, EventQueue};
-use super::fluid::Fluid;
 use super::program::{Cursor, Phase, Work};
 use super::rng::Rng;
 use super::task_exec;
@@ -22,6 +20,8 @@ use crate::cpu::cpu_max::{self, Quota};
 use crate::cpu::eevdf::{self, Eevdf};
 use crate::cpu::{CpuScheduler, select};
 use crate::drfq::{self, DrfqSched};
+use crate::engine::memory::dma::{self, DmaDisk};
+use crate::engine::memory::fluid::Fluid;
 use crate::scx::{self, Ext};
 #[cfg(feature = "thesis")]
 use crate::thesis::sched_ext::ThesisSched;

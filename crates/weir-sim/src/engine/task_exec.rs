@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tasks going through their programs: blocks, rates, locks, sleep.
 
-use super::dma;
 use super::event_queue::Event;
 use super::machine::{At, Machine};
 use super::program::{Cursor, Phase, Stage, Step, What, Work};
 use crate::cpu::eevdf;
+use crate::engine::memory::dma;
 
 /// A task that missed its rate catches up at most this much (fio's linear rate process).
 const BACKLOG_NS: f64 = 1e9;

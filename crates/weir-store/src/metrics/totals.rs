@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is added up from tick to tick for metrics that count.
 
+use super::text::quoted;
 use crate::export::spelled;
+use crate::rollup::{OUTCOMES, WHYS, outcome_code, provenance_code, why_code};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::iter::Peekable;
 use std::sync::Arc;
-use weir_core::owner::owner;
+use weir_core::owner::{PodNames, owner};
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::{GroupReading, Missing, WorkloadKind, WorkloadReading};
-use weir_core::seam::plan::Decision;
-use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
+use weir_core::seam::plan::{ActionKind, Decision, Outcome, Plan};
+use weir_core::{BytesPerSec, DeviceId, GroupId, Nanos, Observation, WorkloadId};
+
+/// Kinds of changes of limits.
+pub(super) const CHANGES: [&str; 2] = ["limit", "release"];
+/// Ways in which bytes are known, without the unknown.
+pub(super) const KNOWN: usize = 3;
 
 /// What is counted over the life of a weir.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +29,21 @@ pub struct Totals {
     pub(super) running: BTreeMap<DeviceId, f64>,
     /// Readings that were lost, of reads and of writes.
     pub(super) lost: BTreeMap<GroupId, [u64; 2]>,
+    /// With which names labels were made.
+    pod_names: PodNames,
+    /// Bytes that no workload is charged for.
+    pub(super) unattributed: BTreeMap<DeviceId, f64>,
+    /// Decisions by their reason.
+    pub(super) decisions: [u64; WHYS.len()],
+    /// Changes of limits by their kind, and by what became of them.
+    pub(super) changes: [[u64; OUTCOMES.len()]; CHANGES.len()],
     /// By id. Mostly they are the same as at the tick before.
     pub(super) workloads: Vec<WorkloadTotals>,
 }
 
 impl Totals {
     /// Takes in a tick.
-    pub fn add(&mut self, seen: &Observation, plan: &weir_core::Plan) {
+    pub fn add(&mut self, seen: &Observation, plan: &Plan, outcomes: &[Outcome]) {
         self.ticks += 1;
         let dt = self.last_at.and_then(|before| seen.at.since(before));
         self.last_at = Some(seen.at);
@@ -38,12 +53,42 @@ impl Totals {
             .map(|group| (group.id, group.clone()))
             .collect();
         self.running = seen.running.iter().map(|r| (r.id, r.ratio)).collect();
+        self.add_lost(seen);
+        self.add_decisions(plan, outcomes);
+        let secs = dt.unwrap_or_default().secs_f64();
+        for state in &plan.devices {
+            if let Some(rate) = state.unattributed_bytes_per_sec {
+                *self.unattributed.entry(state.id).or_default() += rate.get() * secs;
+            }
+        }
+        self.add_workloads(seen, plan, secs);
+    }
+
+    fn add_lost(&mut self, seen: &Observation) {
         for group in &seen.groups {
             let lost = self.lost.entry(group.id).or_default();
             for (count, reading) in lost.iter_mut().zip([&group.read_bytes, &group.write_bytes]) {
                 *count += u64::from(matches!(reading.value, Err(Missing::Lost(_))));
             }
         }
+    }
+
+    fn add_decisions(&mut self, plan: &Plan, outcomes: &[Outcome]) {
+        for decision in &plan.workloads {
+            if let Some(count) = self.decisions.get_mut(usize::from(why_code(&decision.why))) {
+                *count += 1;
+            }
+        }
+        for (action, outcome) in plan.actions.iter().zip(outcomes) {
+            let change = usize::from(action.kind == ActionKind::Release);
+            let (code, _) = outcome_code(&outcome.result);
+            if let Some(count) = self.changes[change].get_mut(usize::from(code)) {
+                *count += 1;
+            }
+        }
+    }
+
+    fn add_workloads(&mut self, seen: &Observation, plan: &Plan, secs: f64) {
         let is_cgroup = |w: &&WorkloadReading| w.kind == WorkloadKind::Cgroup;
         let mut workloads = seen.workloads.iter().filter(is_cgroup).peekable();
         // All lists are in the order of ids. Mostly they are the same, and then no text is compared.
@@ -54,14 +99,7 @@ impl Totals {
         let each: Vec<(&Decision, &WorkloadReading)> = each.collect();
         self.follow(&each);
         for (totals, (verdict, workload)) in self.workloads.iter_mut().zip(each) {
-            let rate = verdict.bandwidth.bytes_per_sec.get();
-            let amount = rate * dt.unwrap_or_default().secs_f64();
-            match verdict.bandwidth.provenance {
-                Provenance::Counted => totals.bytes[0] += amount,
-                Provenance::Sampled => totals.bytes[1] += amount,
-                Provenance::Apportioned => totals.bytes[2] += amount,
-                Provenance::Unknown => {}
-            }
+            totals.add(verdict, secs);
             totals.cpu = workload.cpu_ns.ok().copied();
             totals.throttled = workload.throttled_ns.ok().copied();
         }
@@ -74,58 +112,129 @@ impl Totals {
             return;
         }
         let mut old = std::mem::take(&mut self.workloads).into_iter().peekable();
+        let names = &self.pod_names;
         let totals = each.iter().map(|(verdict, _)| {
             let known = next_with(&mut old, &verdict.id, |totals| &totals.id);
-            known.unwrap_or_else(|| WorkloadTotals::new(&verdict.id))
+            known.unwrap_or_else(|| WorkloadTotals::new(&verdict.id, names))
         });
         self.workloads = totals.collect();
     }
-}
 
-/// The labels of a cgroup, as they stand in a sample.
-fn labels_of(id: &str) -> String {
-    let mut labels = format!("cgroup=\"{}\"", quoted(&spelled(id)));
-    let owner = owner(id);
-    for (label, value) in [
-        ("pod_uid", owner.pod_uid),
-        ("container_id", owner.container_id),
-        ("machine", owner.machine),
-    ] {
-        if let Some(value) = value {
-            // Writing into a String cannot fail.
-            let _ = write!(labels, ",{label}=\"{}\"", quoted(&spelled(&value)));
+    /// Labels have these names from now on.
+    pub fn follow_pod_names(&mut self, names: &PodNames) {
+        if self.pod_names == *names {
+            return;
+        }
+        self.pod_names = names.clone();
+        for workload in &mut self.workloads {
+            workload.labels = Arc::new(CgroupLabels::of(workload.id.as_str(), names));
         }
     }
-    labels
 }
 
-pub(super) fn quoted(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+/// The labels of a cgroup: its path, and those that the path says.
+#[derive(Debug)]
+pub struct CgroupLabels {
+    pairs: Vec<(&'static str, String)>,
+    text: String,
+}
+
+impl CgroupLabels {
+    fn of(id: &str, names: &PodNames) -> CgroupLabels {
+        let owner = owner(id);
+        let named = names.of(&owner);
+        let mut pairs = vec![("cgroup", spelled(id))];
+        let others = [
+            ("namespace", named.map(|(name, _)| name.namespace.clone())),
+            ("pod", named.map(|(name, _)| name.pod.clone())),
+            (
+                "container",
+                named.and_then(|(_, container)| container.map(str::to_owned)),
+            ),
+            ("pod_uid", owner.pod_uid),
+            ("container_id", owner.container_id),
+            ("machine", owner.machine),
+        ];
+        let known = others.into_iter();
+        pairs.extend(known.filter_map(|(label, value)| Some((label, spelled(&value?)))));
+        let mut text = String::new();
+        for (label, value) in &pairs {
+            let comma = if text.is_empty() { "" } else { "," };
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{comma}{label}=\"{}\"", quoted(value));
+        }
+        CgroupLabels { pairs, text }
+    }
+
+    /// Names and values.
+    pub fn pairs(&self) -> &[(&'static str, String)] {
+        &self.pairs
+    }
+
+    /// As they stand in the text of a sample, between the braces.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct WorkloadTotals {
     pub(super) id: WorkloadId,
-    /// What its samples are labelled with, as text.
-    pub(super) labels: Arc<str>,
+    /// What its samples are labelled with.
+    pub(super) labels: Arc<CgroupLabels>,
     /// Device bytes by how they are known: counted, sampled, apportioned.
-    pub(super) bytes: [f64; 3],
+    pub(super) bytes: [f64; KNOWN],
+    /// Of these, where directions are told apart.
+    pub(super) read_bytes: [f64; KNOWN],
+    pub(super) write_bytes: [f64; KNOWN],
     pub(super) cpu: Option<Nanos>,
     pub(super) throttled: Option<Nanos>,
 }
 
 impl WorkloadTotals {
-    fn new(id: &WorkloadId) -> Self {
+    fn new(id: &WorkloadId, names: &PodNames) -> Self {
         WorkloadTotals {
             id: id.clone(),
-            labels: labels_of(id.as_str()).into(),
-            bytes: [0.0; 3],
+            labels: Arc::new(CgroupLabels::of(id.as_str(), names)),
+            bytes: [0.0; KNOWN],
+            read_bytes: [0.0; KNOWN],
+            write_bytes: [0.0; KNOWN],
             cpu: None,
             throttled: None,
         }
+    }
+
+    /// What it moved in so many seconds.
+    fn add(&mut self, decision: &Decision, secs: f64) {
+        let bandwidth = &decision.bandwidth;
+        add_amount(
+            &mut self.bytes,
+            bandwidth.provenance,
+            bandwidth.bytes_per_sec,
+            secs,
+        );
+        if let Some(traffic) = &decision.traffic {
+            let (read, write) = (traffic.read, traffic.write);
+            add_amount(
+                &mut self.read_bytes,
+                read.provenance,
+                read.bytes_per_sec,
+                secs,
+            );
+            add_amount(
+                &mut self.write_bytes,
+                write.provenance,
+                write.bytes_per_sec,
+                secs,
+            );
+        }
+    }
+}
+
+/// What is unknown adds nothing.
+fn add_amount(sums: &mut [f64; KNOWN], provenance: Provenance, rate: BytesPerSec, secs: f64) {
+    if let Some(sum) = sums.get_mut(usize::from(provenance_code(provenance))) {
+        *sum += rate.get() * secs;
     }
 }
 
@@ -193,7 +302,7 @@ mod tests {
             workloads: verdicts.chain([verdict("pid:1@2", 9.0)]).collect(),
             ..Plan::default()
         };
-        totals.add(&observation, &plan);
+        totals.add(&observation, &plan, &[]);
     }
 
     fn bytes(totals: &Totals) -> Vec<(&str, f64)> {

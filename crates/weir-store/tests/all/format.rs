@@ -99,8 +99,8 @@ fn names_of_the_first_builds_are_read_as_those_of_today() {
     );
 }
 
-/// A simulated run, of two readers and a writer, by the last build that made bytes of counts of tasks before it
-/// observed. They decide as they did.
+/// A simulated run, of two readers and a writer, by the last build that made bytes of counts of tasks before
+/// it observed. They decide as they did.
 #[test]
 fn bytes_in_place_of_counts_give_the_same_plans() {
     let recording = Recording::open(&data("format-2-sampled.weir")).unwrap();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is measured here by loads of weir's own: the knee of a device (`calibrate`), and what streams of
-//! memory and storage traffic do to each other (`weir bench interference`, `weir bench compare`).
+//! memory and storage traffic do to each other (`weir bench interference`, `weir bench compare`), and what
+//! weir promises (`hardware`).
 
 pub mod calibrate;
 pub mod cli;
 mod compare;
+pub mod hardware;
 mod interference;
 
 use crate::cli::exit::Exit;
@@ -27,8 +29,8 @@ pub fn bench(args: &BenchArgs, roots: &Roots) -> Result<Exit> {
     }
 }
 
-/// Writes files into a directory. What has such a name there is replaced, and never written through: it may be
-/// a link or a FIFO.
+/// Writes files into a directory. What has such a name there is replaced, and never written through: it may
+/// be a link or a FIFO.
 fn write_files(dir: &Path, files: &[(&str, Vec<u8>)]) -> Result<Vec<PathBuf>> {
     let written = files.iter().map(|(name, bytes)| {
         let path = dir.join(name);

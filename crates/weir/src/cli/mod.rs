@@ -16,6 +16,7 @@ mod settings_places;
 
 use crate::bench::calibrate::cli::CalibrateArgs;
 use crate::bench::cli::BenchArgs;
+use crate::bench::hardware::cli::VerifyHardwareArgs;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
 use crate::groups::cli::GroupsArgs;
 use crate::inventory::devices::NodeArgs;
@@ -34,7 +35,7 @@ use std::path::PathBuf;
 use weir_core::policy::Policy;
 
 /// The first line of `--help`: without it clap takes the package's description.
-const ABOUT: &str = "weir keeps CXL memory below the point where its latency takes off";
+const ABOUT: &str = "weir keeps CXL memory below the point where its latency rises steeply";
 
 /// The command.
 #[derive(Debug, Parser)]
@@ -53,13 +54,13 @@ const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (workloads and what they move),
 then `weir calibrate` (the device's knee) and `weir run --limit --set-point 'knee*0.9'`.
 
-A workload is slow: `weir explain NAME`, then `weir profile`. Figures of the past: `weir record`, then
-`weir export`.
+A workload is slow: `weir explain NAME`, then `weir profile`.
+Figures of the past: `weir record`, then `weir export`.
 
 No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
 Exit codes: 0 done, 2 trouble. 1 is a finding of calibrate, doctor, events --count, export, groups,
-profile, replay --check, reset or sim: the help of that command says which.";
+profile, replay --check, reset, sim or verify-hardware: the help of that command says which.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -76,10 +77,12 @@ pub enum Command {
     Top(TopArgs),
     /// What this machine can do, what is missing, and what to do about it
     Doctor(DoctorArgs),
-    /// Find the bandwidth above which a device's latency takes off
+    /// Find the bandwidth above which a device's latency rises steeply
     Calibrate(CalibrateArgs),
     /// Measure what memory and storage traffic do to each other, and compare such results
     Bench(BenchArgs),
+    /// Measure on this machine what weir promises, and write a file to send
+    VerifyHardware(VerifyHardwareArgs),
     /// Which workloads are limited, since when, how much and why
     Explain(ExplainArgs),
     /// Restore what a killed weir left limited
@@ -292,6 +295,15 @@ pub struct LoopArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address)]
     pub metrics: Option<SocketAddr>,
 
+    /// Show what happens on a page in a browser, at http://ADDR/. Elsewhere than on loopback it needs a token
+    /// [ADDR if left out: 127.0.0.1:9780]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9780", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address)]
+    pub page: Option<SocketAddr>,
+
+    /// File with the token that browsers must give as password to see the page
+    #[arg(long, value_name = "FILE")]
+    pub page_token_file: Option<PathBuf>,
+
     /// Push figures as InfluxDB lines to this address, such as http://127.0.0.1:8428/write
     #[arg(long, value_name = "URL")]
     pub push: Option<Target>,
@@ -325,6 +337,7 @@ Examples:
   weir run --limit --set-point 40% --capacity 20GiB/s --exclude '/system.slice/db*'
   weir run --limit --set-point 'knee*0.9'       after `weir calibrate`
   weir run --config /etc/weir.toml --json
+  weir run --page                               and a live page at http://127.0.0.1:9780/
   weir run --push http://127.0.0.1:8428/write   figures to VictoriaMetrics, or InfluxDB
 
 A file has the same names, and the controller's gains in a table of their own:
@@ -462,6 +475,7 @@ const EXPLAIN_HELP: &str = "\
 Examples:
   weir explain              all limited workloads, and the last changes
   weir explain fio          workloads with fio in their name, limited or not
+  weir explain ''           all workloads
   weir explain --recording today.weir --at 30s";
 
 #[cfg(test)]

@@ -81,6 +81,10 @@ pub struct Settings {
     pub record: Option<PathBuf>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
+    /// Where the live page is offered.
+    pub page: Option<SocketAddr>,
+    /// The file with the token that it asks for.
+    pub page_token_file: Option<PathBuf>,
     /// Where lines are pushed to.
     pub push: Option<Target>,
     /// What figures pushed are means over.
@@ -119,6 +123,8 @@ struct File {
     json: Option<bool>,
     record: Option<PathBuf>,
     metrics: Option<Listen>,
+    page: Option<Listen>,
+    page_token_file: Option<PathBuf>,
     push: Option<Target>,
     push_interval: Option<Span>,
     push_token_file: Option<PathBuf>,
@@ -128,7 +134,7 @@ struct File {
     controller: Option<Config>,
 }
 
-/// Where metrics are offered, as the file has it.
+/// Where metrics or the page are offered, as the file has it.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Listen(SocketAddr);
@@ -193,6 +199,8 @@ impl Settings {
             json: args.json || file.json.unwrap_or(false),
             record: file.record,
             metrics: args.metrics.or(file.metrics.map(|Listen(address)| address)),
+            page: args.page.or(file.page.map(|Listen(address)| address)),
+            page_token_file: args.page_token_file.clone().or(file.page_token_file),
             push: args.push.clone().or(file.push),
             push_interval: span(args.push_interval, file.push_interval)
                 .unwrap_or(Duration::from_secs(10)),
@@ -244,6 +252,10 @@ impl Settings {
         if self.push.is_none() && self.push_token_file.is_some() {
             let why = "--push-token-file is for a server: say which with --push URL";
             return Err(Unfit::new("push-token-file", why));
+        }
+        if self.page.is_none() && self.page_token_file.is_some() {
+            let why = "--page-token-file is for the live page: offer it with --page";
+            return Err(Unfit::new("page-token-file", why));
         }
         let counts_none = matches!(
             self.attribution,
@@ -361,6 +373,7 @@ impl Unfit {
             "period" => args.period.is_some(),
             "push-interval" => args.push_interval.is_some(),
             "push-token-file" => args.push_token_file.is_some(),
+            "page-token-file" => args.page_token_file.is_some(),
             "attribution-event" => args.attribution_event.is_some(),
             "log" => args.log.is_some(),
             _ => args.limit.is_some(),

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use load::Knees;
 use serde::Serialize;
 use std::fmt::Write;
-use weir_core::owner::owner;
+use weir_core::owner::{PodNames, owner};
 use weir_core::seam::observation::LatencyReading;
 use weir_core::seam::plan::{Decision, DeviceState};
 use weir_core::seam::sched_stats::{SchedStats, WorkloadStats};
@@ -152,7 +152,9 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Deci
     }
     let found: Vec<_> = all
         .iter()
-        .filter(|verdict| verdict.id.as_str().contains(name) || is_called(verdict, name))
+        .filter(|verdict| {
+            verdict.id.as_str().contains(name) || is_called(verdict, &snapshot.pod_names, name)
+        })
         .collect();
     if found.is_empty() {
         let known = all
@@ -176,13 +178,17 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Deci
 }
 
 /// Whether it is the pod, the container or the virtual machine of this name, or of one that begins so.
-fn is_called(verdict: &Decision, name: &str) -> bool {
+fn is_called(verdict: &Decision, names: &PodNames, name: &str) -> bool {
     let owner = owner(verdict.id.as_str());
+    let named = names.short(verdict.id.as_str());
+    let bare = named.as_deref().and_then(|n| n.strip_prefix("pod:"));
     let names = [
         owner.pod_uid,
         owner.container_id,
         owner.machine,
         owner.short,
+        bare.map(str::to_owned),
+        named.clone(),
     ];
     names.iter().flatten().any(|known| known.starts_with(name))
 }
@@ -280,7 +286,7 @@ fn writes(snapshot: &Snapshot) -> Option<weir_core::BytesPerSec> {
 fn paragraph(snapshot: &Snapshot, verdict: &Decision, knees: &Knees, now_ms: u64) -> String {
     let mut out = String::new();
     let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
-    let short = owner(verdict.id.as_str()).short;
+    let short = snapshot.pod_names.short(verdict.id.as_str());
     let short = short.map_or_else(String::new, |short| text::harmless(&short) + "  ");
     let _ = writeln!(out, "\n{short}{}", text::harmless(verdict.id.as_str()));
     let _ = writeln!(out, "  {}", sentence(verdict, since, now_ms));

@@ -126,7 +126,8 @@ pub struct LiveArgs {
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
 
-    /// Print it once, of the last ten windows, and end; this is also what happens when stdout is not a terminal
+    /// Print it once, of the last ten windows, and end; this is also what happens when stdout is not a
+    /// terminal
     #[arg(long)]
     pub once: bool,
 }
@@ -156,8 +157,8 @@ pub struct ImportArgs {
     #[arg(long, value_name = "NEW")]
     pub out: Option<PathBuf>,
 
-    /// The family of the CPU, as `weir events` names it [default: this machine's, if it has these events, else
-    /// the only one that has them]
+    /// The family of the CPU, as `weir events` names it [default: this machine's, if it has these events,
+    /// else the only one that has them]
     #[arg(long, value_name = "NAME")]
     pub family: Option<String>,
 
@@ -288,7 +289,8 @@ pub struct DiffArgs {
     #[arg(long, value_name = "SPAN")]
     pub after: Option<MomentSpan>,
 
-    /// A file of windows of the idle machine, or of a time at which all was well: waiting times are compared too
+    /// A file of windows of the idle machine, or of a time at which all was well: waiting times are compared
+    /// too
     #[arg(long, value_name = "FILE")]
     pub idle: Option<PathBuf>,
 
@@ -404,8 +406,8 @@ pub struct ProfileSimArgs {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 
-    /// Write what it is compared with, for `weir profile report --idle`, likewise: the machine idle and without faults,
-    /// then each workload alone on it
+    /// Write what it is compared with, for `weir profile report --idle`, likewise: the machine idle and
+    /// without faults, then each workload alone on it
     #[arg(long, value_name = "FILE")]
     pub idle_out: Option<PathBuf>,
 

@@ -28,7 +28,8 @@ impl LatestWindows {
         }
     }
 
-    /// One more. What cannot be counted stands in a recording's first window, and stays in the first of these.
+    /// One more. What cannot be counted stands in a recording's first window, and stays in the first of
+    /// these.
     pub fn add(&mut self, window: Window) {
         self.seen += 1;
         self.windows.push_back(window);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the names
-//! of events ([`tables`]), which that crate does not know. [`record`] has counts of this machine, [`sim`] those of the
-//! synthetic server; [`live`] shows either while it counts, and [`waits_in`] tells `weir top`.
+//! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the
+//! names of events ([`tables`]), which that crate does not know. [`record`] has counts of this machine,
+//! [`sim`] those of the synthetic server; [`live`] shows either while it counts, and [`waits_in`] tells `weir
+//! top`.
 
 pub mod cli;
 mod export;

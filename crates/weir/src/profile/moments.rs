@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times of a recording on the command line: `90s`, `1.5ms`, `0s`; and spans of them: `10s..90s`, `..90s`, `90s..`.
+//! Times of a recording on the command line: `90s`, `1.5ms`, `0s`; and spans of them: `10s..90s`, `..90s`,
+//! `90s..`.
 
 use crate::cli::quantities::{AmountError, Span};
 use std::str::FromStr;

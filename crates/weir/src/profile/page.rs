@@ -38,8 +38,8 @@ pub fn of_report(dir: &Path, file: &Path, made: &Report) -> Result<Exit> {
     Ok(exit_of(made))
 }
 
-/// Writes the page of two recordings into a folder, and prints how many figures changed. Both are compared with the
-/// idle machine, where there is a recording of it.
+/// Writes the page of two recordings into a folder, and prints how many figures changed. Both are compared
+/// with the idle machine, where there is a recording of it.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -31,7 +31,8 @@ impl Events {
         }
     }
 
-    /// The table's name of an event that perf names. An event of another PMU is another event, whatever its name.
+    /// The table's name of an event that perf names. An event of another PMU is another event, whatever its
+    /// name.
     pub fn canonical(&self, pmu: Option<&str>, inside: &str) -> Option<String> {
         let is_of = |(table, event): &(&'static Table, &'static Event)| {
             pmu.is_none_or(|pmu| is_pmu(table, event, pmu))
@@ -97,8 +98,8 @@ fn recipe(role: &RoleSum) -> Option<Recipe> {
     })
 }
 
-/// The table that the counted events are of: the one asked for, this machine's, or the only one that has most of
-/// them.
+/// The table that the counted events are of: the one asked for, this machine's, or the only one that has most
+/// of them.
 ///
 /// # Errors
 /// There is no such family, or several have the events.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where workloads wait, for `weir top` while a profile runs. `weir profile record` and `live` write a small file into
-//! weir's directory of run-time files, which says until when it holds. A split of stalls takes milliseconds of CPU a
-//! workload, so it is made seldom enough to stay below 1 % of one CPU, and more seldom while nothing reads the file.
+//! Where workloads wait, and what is wrong, for `weir top` and the live page while a profile runs. `weir
+//! profile record` and `live` write a small file into weir's directory of run-time files, which says
+//! until when it holds. A split of stalls takes milliseconds of CPU a workload, so it is made seldom
+//! enough to stay below 1 % of one CPU, and more seldom while nothing reads the file.
 
 use super::latest::LatestWindows;
 use crate::run::make_run_dir;
@@ -17,14 +18,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_core::{Window, WorkloadId};
 use weir_linux::{Roots, process_workload};
-use weir_profile::Refusal;
-use weir_profile::report::workload_stalls;
+use weir_profile::findings::RuleOutcome;
+use weir_profile::report::{self, workload_stalls};
 use weir_profile::stalls::StallSplit;
 use weir_profile::window_file::Header;
+use weir_profile::{Refusal, WindowFile};
 
 /// In the directory of weir's run-time files.
 pub const FILE_NAME: &str = "profile.json";
 const SCHEMA_VERSION: u32 = 1;
+/// Findings that are published.
+const FINDINGS_MAX: usize = 20;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Between two of them, times the CPU time that the last one took: 1 % of one CPU.
 const SPACING_READ: u32 = 100;
@@ -55,6 +59,42 @@ pub struct PublishedWaits {
     valid_until_unix_ms: u64,
     /// By workload.
     pub workloads: BTreeMap<WorkloadId, WaitsIn>,
+    /// What rules found, the first of many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<PublishedFinding>,
+}
+
+/// What a rule found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedFinding {
+    /// The machine, or a workload.
+    pub subject: String,
+    /// What is wrong, because of what.
+    pub what: String,
+    /// The next move.
+    pub next_move: String,
+}
+
+/// What rules find in these windows.
+fn findings(file: &WindowFile) -> Vec<PublishedFinding> {
+    let options = report::Options {
+        brief: true,
+        ..report::Options::default()
+    };
+    let made = report::report(file, &options);
+    let found = made
+        .rules
+        .into_iter()
+        .filter_map(|rule| match rule.outcome {
+            RuleOutcome::Found(finding) => Some(PublishedFinding {
+                subject: rule.subject,
+                what: finding.what,
+                next_move: rule.next_move.to_owned(),
+            }),
+            _ => None,
+        });
+    found.take(FINDINGS_MAX).collect()
 }
 
 impl WaitsIn {
@@ -87,7 +127,8 @@ pub fn read(run_dir: &Path) -> Option<PublishedWaits> {
     read_as(run_dir, OpenOptions::new().read(true))
 }
 
-/// The same for a writer, which is no reader: the kernel reports closes of files that were opened to read only.
+/// The same for a writer, which is no reader: the kernel reports closes of files that were opened to read
+/// only.
 fn read_as_writer(run_dir: &Path) -> Option<PublishedWaits> {
     read_as(run_dir, OpenOptions::new().read(true).write(true))
 }
@@ -101,8 +142,8 @@ fn read_as(run_dir: &Path, options: &OpenOptions) -> Option<PublishedWaits> {
     (is_known && found.holds(wall_unix_ms())).then_some(found)
 }
 
-/// The name that `weir top` has for a workload: a process is counted by the name that perf has for it, `COMMAND-PID`, and
-/// shown by its number and start. Cgroups have one name.
+/// The name that `weir top` has for a workload: a process is counted by the name that perf has for it,
+/// `COMMAND-PID`, and shown by its number and start. Cgroups have one name.
 fn shown_as(roots: &Roots, name: &str) -> WorkloadId {
     let pid = name.rsplit_once('-').filter(|_| !name.starts_with('/'));
     let process = pid.and_then(|(_, pid)| process_workload(roots, pid.parse().ok()?));
@@ -149,10 +190,12 @@ impl WaitsPublisher {
         now.saturating_duration_since(at) >= self.spacing(cost, now)
     }
 
-    /// Publishes the stalls of each workload, which took so much CPU time. Another profile's file that holds stays.
+    /// Publishes the stalls of each workload and findings, which took so much CPU time. Another
+    /// profile's file that holds stays.
     pub fn publish(
         &mut self,
         stalls: BTreeMap<String, Result<StallSplit, Refusal>>,
+        findings: Vec<PublishedFinding>,
         cost: Duration,
     ) {
         self.last = Some((Instant::now(), cost));
@@ -172,6 +215,7 @@ impl WaitsPublisher {
             wall_unix_ms: now,
             valid_until_unix_ms: now.saturating_add(millis(next)),
             workloads: known.collect(),
+            findings,
         };
         if let Ok(json) = serde_json::to_vec(&published) {
             let next = self.dir.join(".profile.json.next");
@@ -186,9 +230,10 @@ impl WaitsPublisher {
             return;
         }
         let before = thread_cpu();
-        let stalls = workload_stalls(&latest.file());
+        let file = latest.file();
+        let (stalls, findings) = (workload_stalls(&file), findings(&file));
         let cost = thread_cpu().0.saturating_sub(before.0);
-        self.publish(stalls, Duration::from_nanos(cost));
+        self.publish(stalls, findings, Duration::from_nanos(cost));
     }
 }
 
@@ -272,6 +317,7 @@ mod tests {
             wall_unix_ms: now,
             valid_until_unix_ms: now + 60_000,
             workloads: [(WorkloadId::new("/db"), waits)].into(),
+            findings: Vec::new(),
         };
         change(&mut all);
         std::fs::write(dir.join(FILE_NAME), serde_json::to_vec(&all).unwrap()).unwrap();
@@ -302,7 +348,7 @@ mod tests {
         let run = roots.run.clone();
         let mut publisher = WaitsPublisher::new(&roots, Duration::from_secs(1));
         assert!(publisher.last.is_none());
-        publisher.publish(BTreeMap::new(), Duration::from_millis(20));
+        publisher.publish(BTreeMap::new(), Vec::new(), Duration::from_millis(20));
         let at = publisher.last.unwrap().0;
         let due =
             |publisher: &mut WaitsPublisher, ms| publisher.is_due(at + Duration::from_millis(ms));
@@ -327,7 +373,7 @@ mod tests {
             ..Roots::beneath(dir.path())
         };
         let mut publisher = WaitsPublisher::new(&roots, Duration::from_secs(1));
-        publisher.publish(BTreeMap::new(), Duration::ZERO);
+        publisher.publish(BTreeMap::new(), Vec::new(), Duration::ZERO);
         drop(publisher);
         assert_eq!(read(dir.path()), theirs);
     }

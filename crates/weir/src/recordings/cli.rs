@@ -2,7 +2,7 @@
 //! Arguments of `weir record`, `weir replay` and `weir export`.
 
 use super::moment::Moment;
-use crate::cli::quantities::{Rate, SetPoint};
+use crate::cli::quantities::{Rate, SetPoint, Span};
 use crate::cli::{LoopArgs, PolicyName};
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
@@ -64,6 +64,15 @@ pub struct ReplayArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 
+    /// Show it on a live page at http://ADDR/, as `weir run --page` does; --speed is 1 unless it is given.
+    /// The page stays at the end, until Ctrl-C [ADDR if left out: 127.0.0.1:9780]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9780", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
+    pub page: Option<SocketAddr>,
+
+    /// File with the token that browsers must give as password to see the page
+    #[arg(long, value_name = "FILE", requires = "page")]
+    pub page_token_file: Option<PathBuf>,
+
     /// Run the controller again with its recorded settings: are its plans the recorded ones?
     #[arg(long, conflicts_with_all = ["top", "policy", "set_point"])]
     pub check: bool,
@@ -90,6 +99,7 @@ Examples:
   weir replay today.weir                        the lines that `weir run --json` printed
   weir replay today.weir --top --speed 10       on the screen, ten times as fast; ? shows the keys
   weir replay today.weir --metrics              for Prometheus, as if it happened now
+  weir replay today.weir --page --speed 10      on a page in a browser
   weir replay today.weir --check                same recording, same plan?
   weir replay today.weir --set-point 4GiB/s --policy proportional
 
@@ -113,6 +123,14 @@ pub struct ExportArgs {
     /// Which table of it
     #[arg(long, value_enum, default_value = "workloads")]
     pub table: TableName,
+
+    /// With --format openmetrics: time between two samples, as of a server that scrapes
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    pub step: Span,
+
+    /// With --format openmetrics: label `instance` of all samples
+    #[arg(long, value_name = "NAME", default_value = "recording")]
+    pub instance: String,
 
     /// Only this session (see `weir record FILE --info`) [default: all of them]
     #[arg(long, value_name = "N")]
@@ -151,6 +169,8 @@ Examples:
   weir export today.weir --from \"$(date -Is -d 'yesterday 22:00')\" > night.csv
   weir export today.weir --format parquet --out today.parquet
   weir export today.weir --format influx --table devices | influx write …
+  weir export today.weir --format openmetrics --instance db7 --out day.om
+  promtool tsdb create-blocks-from openmetrics day.om /var/lib/prometheus
   weir export broken.weir --recover new.weir
   weir export old.weir --upgrade new.weir
 
@@ -172,6 +192,8 @@ pub enum FormatName {
     Jsonl,
     /// InfluxDB line protocol
     Influx,
+    /// All metrics with their times, for Prometheus and VictoriaMetrics; --table does not matter
+    Openmetrics,
     /// Apache Parquet
     Parquet,
 }

@@ -4,6 +4,7 @@
 
 use super::cli::{ExportArgs, FormatName, TableName};
 use super::moment::{Moment, utc};
+use super::open_metrics;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text;
 use anyhow::{Context, Result, bail};
@@ -27,6 +28,9 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
             bail!("{name} is a recording of format {FORMAT} already: use it as it is");
         }
         return recover(&args.file, new, args.json);
+    }
+    if args.format == Some(FormatName::Openmetrics) {
+        return open_metrics::export(args);
     }
     let recording = Recording::open_for_export(&args.file)?;
     let range = range(args, &recording)?;
@@ -69,7 +73,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
 }
 
 /// No file is overwritten.
-fn exists(path: &Path) -> anyhow::Error {
+pub fn exists(path: &Path) -> anyhow::Error {
     let shown = text::harmless(&path.to_string_lossy());
     anyhow::anyhow!("{shown} exists: give another name, or delete it")
 }
@@ -78,7 +82,7 @@ fn exists(path: &Path) -> anyhow::Error {
 ///
 /// # Errors
 /// There can be none: the time is not in the recording.
-fn has_rows(rows: u64, range: &Range, recording: &Recording) -> Result<()> {
+pub fn has_rows(rows: u64, range: &Range, recording: &Recording) -> Result<()> {
     if rows > 0 {
         return Ok(());
     }
@@ -107,6 +111,7 @@ fn format(args: &ExportArgs) -> Result<Format> {
             bail!("--json without --out writes JSON lines: leave --format out, or give --out FILE")
         }
         Some(FormatName::Csv) | None => Format::Csv,
+        Some(FormatName::Openmetrics) => bail!("metrics are no table"),
         Some(FormatName::Influx) => Format::Influx,
         Some(FormatName::Parquet) => Format::Parquet,
     })
@@ -116,7 +121,7 @@ fn format(args: &ExportArgs) -> Result<Format> {
 ///
 /// # Errors
 /// There is no such session, or no time between the two.
-fn range(args: &ExportArgs, recording: &Recording) -> Result<Range> {
+pub fn range(args: &ExportArgs, recording: &Recording) -> Result<Range> {
     let wanted = |session: &&Session| args.session.is_none_or(|id| id == session.id);
     let sessions: Vec<&Session> = recording.sessions().iter().filter(wanted).collect();
     if let ([], Some(id)) = (&sessions[..], args.session) {

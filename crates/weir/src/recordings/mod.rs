@@ -6,6 +6,7 @@
 //! * [`replay_screen`] moves through a recording for the screen;
 //! * [`simulated`] takes them from a simulated host;
 //! * [`moment`] is a time in a recording, as flags have it;
+//! * [`open_metrics`] writes its metrics with their times;
 //! * [`record`], [`replay`], [`export`], [`explain`] are the commands, [`info`] is what `--info` prints.
 
 pub mod cli;
@@ -13,6 +14,7 @@ pub mod explain;
 pub mod export;
 pub mod info;
 pub mod moment;
+pub mod open_metrics;
 pub mod record;
 pub mod recorder_thread;
 pub mod replay;

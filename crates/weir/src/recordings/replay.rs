@@ -12,15 +12,16 @@ use super::replay_screen::ReplayScreen;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::cli::settings;
 use crate::output::text;
+use crate::run::changes::Changes;
 use crate::run::metrics::Exporter;
 use crate::run::open_platform;
+use crate::run::page::LivePage;
 use crate::run::snapshot_builder::{Beside, View};
 use crate::top;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::seam::snapshot::Snapshot;
@@ -39,38 +40,80 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit> {
     if args.check {
         return check(&recording, args);
     }
-    if let Some(address) = args.metrics {
-        return metrics(&recording, args, address);
+    if args.metrics.is_some() || args.page.is_some() {
+        return offer(&recording, args);
     }
     let mut out = io::stdout().lock();
-    let damaged = play(&recording, args, &mut |_| (), &mut |snapshot| {
+    let played = play(&recording, args, &mut |_| (), &mut |snapshot| {
         serde_json::to_writer(&mut out, snapshot)?;
         out.write_all(b"\n")?;
         Ok(())
     })?;
     out.flush()?;
-    Ok(if damaged { Exit::Trouble } else { Exit::Done })
+    Ok(played.exit())
 }
 
-/// Offers each tick's metrics at its time. Where they are is said when the first is there.
-fn metrics(recording: &Recording, args: &ReplayArgs, address: SocketAddr) -> Result<Exit> {
-    let exporter = RefCell::new(Exporter::start(address)?);
+/// Offers each tick's metrics and page at its time. Where they are is said when the first is there.
+fn offer(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
+    let exporter = args.metrics.map(Exporter::start).transpose()?;
+    let token_file = args.page_token_file.as_deref();
+    let page = args
+        .page
+        .map(|address| LivePage::start(address, token_file, None));
+    let offered = RefCell::new((exporter, page.transpose()?));
     let mut is_announced = false;
-    let mut count = |tick: &Tick| exporter.borrow_mut().count(tick);
-    let damaged = play(recording, args, &mut count, &mut |snapshot| {
-        exporter.borrow_mut().leave(snapshot);
+    let mut changes = Changes::default();
+    let mut count = |tick: &Tick| {
+        let (exporter, page) = &mut *offered.borrow_mut();
+        if let Some(exporter) = exporter {
+            exporter.count(tick);
+        }
+        if let Some(page) = page {
+            let changes = changes.of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
+            page.count(tick, &changes);
+        }
+    };
+    let played = play(recording, args, &mut count, &mut |snapshot| {
+        let (exporter, page) = &mut *offered.borrow_mut();
+        if let Some(exporter) = exporter {
+            exporter.leave(snapshot);
+        }
+        if let Some(page) = page {
+            page.leave(snapshot);
+        }
         if !std::mem::replace(&mut is_announced, true) {
-            let address = exporter.borrow().address();
-            let place = format!("http://{address}/metrics");
-            // A closed stderr is no reason to stop.
-            let _ = writeln!(
-                io::stderr(),
-                "metrics are at {place} until the end of the recording"
-            );
+            announce(exporter.as_ref(), page.as_ref());
         }
         Ok(())
     })?;
-    Ok(if damaged { Exit::Trouble } else { Exit::Done })
+    if let ((_, Some(page)), Some(last)) = (offered.into_inner(), &played.last) {
+        stay(page, last.snapshot());
+    }
+    Ok(played.exit())
+}
+
+fn announce(exporter: Option<&Exporter>, page: Option<&LivePage>) {
+    let metrics = exporter.map(|exporter| {
+        let address = exporter.address();
+        format!("metrics are at http://{address}/metrics until the end of the recording")
+    });
+    let page = page.map(|page| format!("the page is at http://{}/", page.address()));
+    for line in metrics.into_iter().chain(page) {
+        // A closed stderr is no reason to stop.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+}
+
+/// Until Ctrl-C: a page that goes away while it is read is of no use.
+fn stay(mut page: LivePage, last: &Snapshot) -> ! {
+    let _ = writeln!(
+        io::stderr(),
+        "the recording has ended; its page stays until Ctrl-C"
+    );
+    loop {
+        page.leave(last);
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// The sessions that are wanted.
@@ -86,13 +129,33 @@ pub fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a
     Ok(found)
 }
 
-/// Gives each tick, and then the snapshot that it makes; says whether something was damaged.
-fn play(
+/// What was played.
+pub struct Played {
+    /// Whether something was damaged.
+    pub damaged: bool,
+    /// Its end.
+    last: Option<View>,
+}
+
+impl Played {
+    fn exit(&self) -> Exit {
+        match self.damaged {
+            true => Exit::Trouble,
+            false => Exit::Done,
+        }
+    }
+}
+
+/// Gives each tick, and then the snapshot that it makes.
+///
+/// # Errors
+/// There is no such session, or what `show` says.
+pub fn play(
     recording: &Recording,
     args: &ReplayArgs,
     met: &mut dyn FnMut(&Tick),
     show: &mut dyn FnMut(&Snapshot) -> Result<()>,
-) -> Result<bool> {
+) -> Result<Played> {
     let mut damaged = false;
     let mut pace = Pace::new(args);
     let mut running: Option<Running> = None;
@@ -114,7 +177,8 @@ fn play(
             show(run.view.snapshot())?;
         }
     }
-    Ok(damaged)
+    let last = running.map(|run| run.view);
+    Ok(Played { damaged, last })
 }
 
 /// A run of weir that is shown again: one session, or several that go on with one another.
@@ -359,8 +423,8 @@ struct Pace {
 impl Pace {
     fn new(args: &ReplayArgs) -> Pace {
         Pace {
-            // Metrics are scraped in real time: the recording plays at its own speed.
-            speed: args.speed.or(args.metrics.map(|_| 1.0)),
+            // Metrics are scraped, and a page is read, in real time: the recording plays at its own speed.
+            speed: args.speed.or(args.metrics.or(args.page).map(|_| 1.0)),
             began: None,
         }
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir run`: the daemon. Reading order: `turning` (the loop), [`tick`] (one iteration), [`sink`] (the ways
-//! out), [`snapshot_builder`], [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines leave),
-//! [`metrics`] (for Prometheus), [`push`] (for other servers), [`service`] (signals, settings read again, the
-//! service manager, the log), `watches` (what is said once), [`self_cost`] (what weir itself uses).
+//! out), [`snapshot_builder`], [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines
+//! leave), [`metrics`] (for Prometheus), [`page`] (for browsers), `http` (what both are served by),
+//! [`push`] (for other servers), [`service`] (signals, settings read again, the service manager, the
+//! log), `watches` (what is said once), [`self_cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -17,10 +18,12 @@
 
 mod announce;
 pub mod changes;
+mod http;
 pub mod json_lines;
 pub mod lossy;
 pub mod metrics;
 pub mod open_platform;
+pub mod page;
 pub mod probe;
 pub mod publish;
 pub mod push;
@@ -44,6 +47,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use changes::ChangeLog;
 use json_lines::{JsonLines, Outlet};
 use metrics::Exporter;
+use page::LivePage;
 use publish::Publisher;
 use service::failure::Failed;
 use service::log::Log;
@@ -210,6 +214,17 @@ fn exporter(address: SocketAddr) -> Result<Exporter> {
     Ok(exporter)
 }
 
+fn live_page(address: SocketAddr, settings: &Settings, roots: &Roots) -> Result<LivePage> {
+    let token_file = settings.page_token_file.as_deref();
+    let page = LivePage::start(address, token_file, Some(&roots.run))?;
+    let address = page.address();
+    info!("the live page is at http://{address}/");
+    if !address.ip().is_loopback() {
+        warn!("{address}: the token travels without encryption, and others may read it on the way");
+    }
+    Ok(page)
+}
+
 /// Begins the recording, if one is wanted.
 fn recorder(
     settings: &Settings,
@@ -244,6 +259,9 @@ fn sinks(
     }
     if let Some(address) = settings.metrics {
         sinks.add(exporter(address)?);
+    }
+    if let Some(address) = settings.page {
+        sinks.add(live_page(address, settings, roots)?);
     }
     if let Some(pusher) = push::begin(settings)? {
         sinks.add(pusher);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use weir_core::owner::PodNames;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::plan::Plan;
 use weir_core::seam::processes::Processes;
@@ -18,6 +19,7 @@ pub struct View {
     snapshot: Snapshot,
     /// As they were taken last.
     processes: Arc<BTreeMap<WorkloadId, Processes>>,
+    pod_names: Arc<PodNames>,
 }
 
 impl View {
@@ -26,6 +28,7 @@ impl View {
         View {
             snapshot,
             processes: Arc::default(),
+            pod_names: Arc::default(),
         }
     }
 
@@ -53,6 +56,9 @@ impl View {
         if let Some(machine) = beside.machine {
             self.update_machine(machine);
         }
+        if let Some(names) = beside.pod_names {
+            self.update_pod_names(names);
+        }
         if let Some(screen) = beside.screen {
             self.update_screen(screen);
         }
@@ -71,6 +77,13 @@ impl View {
         policy.clone_into(&mut self.snapshot.policy);
     }
 
+    fn update_pod_names(&mut self, now: Arc<PodNames>) {
+        if !Arc::ptr_eq(&self.pod_names, &now) {
+            self.snapshot.pod_names = PodNames::clone(&now);
+            self.pod_names = now;
+        }
+    }
+
     fn update_screen(&mut self, now: Screen) {
         self.snapshot.scheduler = now.scheduler;
         if !Arc::ptr_eq(&self.processes, &now.processes) {
@@ -85,6 +98,8 @@ impl View {
 pub struct Beside<'a> {
     /// The machine as it is now.
     pub machine: Option<&'a Description>,
+    /// What Kubernetes calls pods.
+    pub pod_names: Option<Arc<PodNames>>,
     /// What only screens show.
     pub screen: Option<Screen>,
     /// What became of pushed figures up to now.

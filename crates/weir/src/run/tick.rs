@@ -191,6 +191,7 @@ impl Loop {
         });
         let beside = Beside {
             machine: (wants >= Wants::Figures).then(|| world.describe()),
+            pod_names: (wants >= Wants::Figures).then(|| world.pod_names()),
             screen,
             delivery: self.sinks.delivery(),
         };

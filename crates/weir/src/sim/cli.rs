@@ -107,7 +107,7 @@ Examples:
   weir sim thesis-limit --print > my.toml     a scenario to change
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
-  weir sim interference                       which stream takes whose bandwidth
+  weir sim interference                       which stream takes bandwidth from which
   weir sim dram --trace rand --writes 20      a DRAM channel by itself
   weir sim type2                              a Type-2 device, without a scenario
 

@@ -8,8 +8,8 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
-//! Models of weir-hw run by themselves: [`dram`] a channel of memory, [`interference`] what streams of traffic
-//! do to each other, [`type2`] a CXL Type-2 device.
+//! Models of weir-hw run by themselves: [`dram`] a channel of memory, [`interference`] what streams of
+//! traffic do to each other, [`type2`] a CXL Type-2 device.
 //!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
 //! and no file is written but where `--out` and `--record` say.

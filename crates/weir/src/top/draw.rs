@@ -6,7 +6,6 @@
 use super::help::{self, BOLD, DIM};
 use super::model::{DeviceRow, Model, TopRow};
 use super::table;
-use super::tag::tag;
 use crate::output::labels;
 use crate::output::text;
 use ratatui::Frame;
@@ -372,7 +371,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     };
     let name = match &row.inside {
         Some(inside) => inside.what.clone(),
-        None => tag(verdict.id.as_str(), "").0 + &text::harmless(verdict.id.as_str()),
+        None => model.tag(verdict) + &text::harmless(verdict.id.as_str()),
     };
     let mut last = format!("bandwidth: {figure}");
     if let Some(stats) = &row.scheduled {

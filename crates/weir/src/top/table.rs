@@ -41,7 +41,8 @@ const NAME_LEAST: usize = 20;
 /// From this width on the reason is a sentence.
 const WHY_LONG: usize = 40;
 
-/// The columns that fit on a screen of this width. While a profile runs, where workloads wait takes the place of others.
+/// The columns that fit on a screen of this width. While a profile runs, where workloads wait takes the place
+/// of others.
 fn columns(width: usize, is_profiled: bool) -> &'static [TopColumn] {
     use TopColumn::{Bandwidth, Cpu, Intensity, Limit, Share, Source, Throttled, WaitsIn, Why};
     if is_profiled {

@@ -3,14 +3,14 @@
 
 use crate::output::text;
 use unicode_width::UnicodeWidthStr;
-use weir_core::owner::owner;
+use weir_core::owner::PodNames;
 
 /// The pod, container or machine of a cgroup, to be put before its name, and how wide that is. Nothing where
 /// what stands above has said it.
-pub fn tag(path: &str, above: &str) -> (String, usize) {
-    let short = owner(path)
-        .short
-        .filter(|short| owner(above).short.as_ref() != Some(short));
+pub fn tag(path: &str, above: &str, names: &PodNames) -> (String, usize) {
+    let short = names
+        .short(path)
+        .filter(|short| names.short(above).as_ref() != Some(short));
     let tag = short.map_or_else(String::new, |short| text::harmless(&short) + " ");
     let width = tag.width();
     (tag, width)

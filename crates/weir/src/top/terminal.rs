@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys of the terminal, until it is gone. crossterm reads a terminal that was closed for ever, without a pause
-//! (0.29, `event/source/unix/mio.rs`: a read of 0 bytes is tried again). So weir waits for keys by itself, and
-//! lets crossterm read only a terminal that is there.
+//! Keys of the terminal, until it is gone. crossterm reads a terminal that was closed for ever, without a
+//! pause (0.29, `event/source/unix/mio.rs`: a read of 0 bytes is tried again). So weir waits for keys by
+//! itself, and lets crossterm read only a terminal that is there.
 
 use anyhow::{Context, Result};
 use ratatui::crossterm::event;
@@ -57,8 +57,8 @@ impl Terminal {
     }
 }
 
-/// Runs a screen until it says why it ended, and puts the terminal back in order. The flag is set by a signal that
-/// ends weir. `hint` says what works without a terminal.
+/// Runs a screen until it says why it ended, and puts the terminal back in order. The flag is set by a signal
+/// that ends weir. `hint` says what works without a terminal.
 ///
 /// # Errors
 /// There is no terminal, or the screen's own.
@@ -75,8 +75,9 @@ pub fn on_screen(
     let keys = Terminal::open().context(hint)?;
     let mut screen = ratatui::try_init().context(hint)?;
     let ended = show(&mut screen, &keys, &stop);
-    // A terminal may be closed at any moment, also in the middle of a draw. What ratatui does by itself at the
-    // end of a screen says on stderr that it failed, and stderr is gone with the terminal: that would be a panic.
+    // A terminal may be closed at any moment, also in the middle of a draw. What ratatui does by itself at
+    // the end of a screen says on stderr that it failed, and stderr is gone with the terminal: that would be
+    // a panic.
     let shown = screen.show_cursor();
     std::mem::forget(screen);
     let restored = shown.and(ratatui::try_restore());

@@ -7,6 +7,7 @@ use super::tag::tag;
 use crate::output::text;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
+use weir_core::owner::PodNames;
 use weir_core::rates::attribution::{Estimate, Provenance};
 use weir_core::seam::plan::{Decision, Why};
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
@@ -32,6 +33,7 @@ struct Block {
 pub fn arrange<K: Ord>(
     leaves: Vec<TopRow>,
     folded: &BTreeSet<WorkloadId>,
+    names: &PodNames,
     key: &dyn Fn(&TopRow) -> K,
 ) -> Vec<TopRow> {
     let mut root = Node::default();
@@ -47,7 +49,7 @@ pub fn arrange<K: Ord>(
         node.leaf = Some(row);
     }
     let mut rows = Vec::new();
-    let blocks = blocks(root, "", key);
+    let blocks = blocks(root, "", names, key);
     let is_flat = blocks.iter().all(|block| block.body.is_empty());
     for block in blocks {
         lay_out(block, usize::from(!is_flat), folded, &mut rows);
@@ -55,10 +57,15 @@ pub fn arrange<K: Ord>(
     rows
 }
 
-fn blocks<K: Ord>(node: Node, path: &str, key: &dyn Fn(&TopRow) -> K) -> Vec<Block> {
+fn blocks<K: Ord>(
+    node: Node,
+    path: &str,
+    names: &PodNames,
+    key: &dyn Fn(&TopRow) -> K,
+) -> Vec<Block> {
     let children = node.children.into_iter();
     let mut blocks: Vec<Block> = children
-        .map(|(name, child)| block(child, name, path, key))
+        .map(|(name, child)| block(child, name, path, names, key))
         .collect();
     blocks.sort_by_cached_key(|block| key(&block.row));
     blocks
@@ -68,6 +75,7 @@ fn block<K: Ord>(
     mut node: Node,
     mut name: String,
     above: &str,
+    names: &PodNames,
     key: &dyn Fn(&TopRow) -> K,
 ) -> Block {
     while node.leaf.is_none() && node.children.len() == 1 {
@@ -78,14 +86,14 @@ fn block<K: Ord>(
         node = child;
     }
     let path = format!("{above}/{name}");
-    let (tag, keep) = tag(&path, above);
+    let (tag, keep) = tag(&path, above, names);
     let label = |row: &TopRow| {
         let is_path = above.is_empty() && row.verdict.id.as_str().starts_with('/');
         let slash = if is_path { "/" } else { "" };
         format!("{tag}{}", text::harmless(&format!("{slash}{name}")))
     };
     let leaf = node.leaf.take();
-    let mut body = blocks(node, &path, key);
+    let mut body = blocks(node, &path, names, key);
     if body.is_empty()
         && let Some(mut row) = leaf
     {
@@ -206,7 +214,7 @@ mod tests {
         let folded = folded.iter().map(|id| WorkloadId::new(*id)).collect();
         // Bits of positive numbers are in their order.
         let key = |row: &TopRow| Reverse(row.bandwidth.map_or(0, |rate| rate.get().to_bits()));
-        let rows = arrange(leaves, &folded, &key);
+        let rows = arrange(leaves, &folded, &PodNames::default(), &key);
         let said = |row: &TopRow| {
             let rate = row.bandwidth.map_or("–".into(), |r| r.get().to_string());
             format!("{} {rate}", row.label)

@@ -180,7 +180,7 @@ fn an_observer_restores_nothing() {
     );
     let help = stdout(&world.weir(&["--help"]));
     assert!(
-        help.starts_with("weir keeps CXL memory below the point where its latency takes off"),
+        help.starts_with("weir keeps CXL memory below the point where its latency rises steeply"),
         "{help}"
     );
     let slip = world.weir(&["sim", "thesis-limt"]);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
 mod desk;
+mod verify_hardware;
 mod world;
 
 // What weir-acpi's tests make, for modules here too, names these as parts of its crate.
@@ -19,8 +20,10 @@ mod groups;
 mod interference;
 mod later;
 mod metrics;
+mod monitoring;
 mod names;
 mod nodes;
+mod page;
 mod probe;
 mod profile;
 mod profile_live;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Are the metrics of `weir run --metrics` true, and do the tools of the formats' authors accept them?
 
-use crate::world::server::free_address;
+use crate::world::server::{free_address, program_of};
 use crate::world::{HEAVY, LIGHT, World, long_name, stderr};
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -148,7 +148,10 @@ fn is_accepted(page: &str, older: &str) {
         // Shown by Python, which doubles backslashes once more.
         assert!(read.contains("/a\"b\\\\c\\\\012# EOF\\\\033[2J"), "{read}");
     }
-    checked_by("promtool", &["check", "metrics"], older, "prometheus");
+    if let Some(promtool) = program_of("prometheus", "promtool") {
+        let promtool = promtool.to_str().unwrap();
+        checked_by(promtool, &["check", "metrics"], older, "prometheus");
+    }
 }
 
 #[test]

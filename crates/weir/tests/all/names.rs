@@ -176,3 +176,45 @@ fn pods_and_machines_join_with_other_programs() {
     daemon.signal(Signal::TERM);
     daemon.end();
 }
+
+/// The files that a kubelet and its runtime make for the logs of [`POD`].
+fn named_by_the_kubelet(world: &World) {
+    let id = POD.rsplit_once('-').unwrap().1.trim_end_matches(".scope");
+    let uid = "2f4c1a7e-0b1d-4c3e-9f5a-6b7c8d9e0f1a";
+    std::fs::create_dir_all(world.path(&format!("var/log/pods/shop_web-0_{uid}/app"))).unwrap();
+    world.write(&format!("var/log/containers/web-0_shop_app-{id}.log"), "");
+}
+
+#[test]
+fn pods_have_the_names_that_the_kubelet_gives_their_logs() {
+    let world = World::with(&[POD]);
+    named_by_the_kubelet(&world);
+    // Names that the kubelet does not make reach no screen.
+    let hostile = "evil\u{1b}[2J_x_2f4c1a7e-0b1d-4c3e-9f5a-6b7c8d9e0f1a";
+    std::fs::create_dir_all(world.path(&format!("var/log/pods/{hostile}"))).unwrap();
+    let address = free_address();
+    let daemon = world.start(&["run", &format!("--metrics={address}")]);
+    let labels = "namespace=\"shop\",pod=\"web-0\",container=\"app\",pod_uid=\"2f4c1a7e";
+    world.wait("its samples have names", || {
+        let page = scrape(address, OPEN_METRICS).map(|(_, page)| page);
+        page.is_some_and(|page| page.contains(labels))
+    });
+    let table = stdout(&world.weir(&["top", "--once"]));
+    assert!(table.contains("pod:shop/web-0/app /kub"), "{table}");
+    assert!(!table.contains("evil"), "{table}");
+    for name in ["shop/web-0", "pod:shop/web-0/app", "2f4c1a7e-0b1d"] {
+        let page = stdout(&world.weir(&["explain", name]));
+        assert!(
+            page.contains(POD) && page.contains("pod:shop/web-0/app"),
+            "{page}"
+        );
+    }
+    // A pod that is gone has no name any more.
+    std::fs::remove_dir_all(world.path("var/log/pods")).unwrap();
+    world.wait("the names end with the files", || {
+        let page = scrape(address, OPEN_METRICS).map(|(_, page)| page);
+        page.is_some_and(|page| page.contains("pod_uid=") && !page.contains("namespace="))
+    });
+    daemon.signal(Signal::TERM);
+    daemon.end();
+}

@@ -173,8 +173,8 @@ fn beside_a_stream(slower_by_ns: &str) -> String {
     format!("{head}{device}{run}{workloads}")
 }
 
-/// The aim: a device that is slower by a tenth of its 289 ns is found in nine of ten pairs of recordings, and one
-/// that is not slower is not.
+/// The aim: a device that is slower by a tenth of its 289 ns is found in nine of ten pairs of recordings, and
+/// one that is not slower is not.
 #[test]
 fn a_device_slower_by_a_tenth_is_found() {
     let desk = Desk::new();

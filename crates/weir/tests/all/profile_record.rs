@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir profile record` over the kernel's perf, on a made machine whose events all count CPU time: the fields of
-//! its PMU lie where the kernel's clock of a CPU reads nothing.
+//! `weir profile record` over the kernel's perf, on a made machine whose events all count CPU time: the
+//! fields of its PMU lie where the kernel's clock of a CPU reads nothing.
 
 use crate::desk::said;
 use serde_json::Value;

@@ -294,7 +294,8 @@ fn every_command_helps_with_an_example() {
     }
 }
 
-/// A connection that breaks, or a window that is closed, must not leave a process that waits for keys for ever.
+/// A connection that breaks, or a window that is closed, must not leave a process that waits for keys for
+/// ever.
 #[test]
 fn top_ends_when_its_terminal_is_closed() {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A device's counters as the thesis's module shows them: `dump FILE BAR...` writes those of the first group a hundred
- * times a second. The BAR (a `resource2` of sysfs) is the first that holds the magic number, as for the driver: the
- * guest has another device of the kind, through which files come in.
+ * A device's counters as the thesis's module shows them: `dump FILE BAR...` writes those of the first group a
+ * hundred times a second. The BAR (a `resource2` of sysfs) is the first that holds the magic number, as for
+ * the driver: the guest has another device of the kind, through which files come in.
  */
 #include <err.h>
 #include <fcntl.h>

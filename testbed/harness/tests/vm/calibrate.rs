@@ -217,9 +217,9 @@ fn it_takes_no_more_memory_than_it_may(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// One CPU loads and one measures. A batch of the probe is short: the device is slow, so that a batch takes 3
-/// ms, of which a tick of the kernel's and how far a CPU may run ahead are a small part. The loading CPU may
-/// have so many lines on their way that it fills the device.
+/// One CPU loads and one measures. The device is slow, so that a batch of the probe takes 3 ms or more, of
+/// which how far a CPU may run ahead is a small part. It is preempted now and then: weir's own ticks take
+/// most of such a CPU. The loading CPU may have so many lines on their way that it fills the device.
 fn machine_for_the_probe() -> TestbedMachine {
     TestbedMachine {
         cpu_count: 2,
@@ -291,9 +291,8 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
         "for p in $(cat {reader}/cgroup.procs); do taskset -a -p 1 $p > /dev/null; done"
     ))?;
     next_snapshots(vm, 40)?;
-    // A reading is the mean of some hundred accesses at one place of the reader's course, and lasts longer
-    // under load. Means of four readings were 1.27 to 1.82 times the idle latency, of eight or nine 1.83 to
-    // 2.66 (six seeds).
+    // A reading is the mean of some hundred accesses at one place of the reader's course. Means of eight or
+    // nine readings were 1.60 to 1.82 times the idle latency (eight seeds).
     let loaded = next_snapshots(vm, 150)?;
     let (loaded_ns, readings) = probed(&loaded)?;
     let moved = loaded
@@ -363,7 +362,7 @@ fn run_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
 
 #[test]
 fn the_probe_measures_while_weir_runs() -> Result<()> {
-    run_the_probe(0.95..1.15, 1.3)
+    run_the_probe(0.95..1.10, 1.3)
 }
 
 fn booted(bench: &Bench) -> Result<Vm> {

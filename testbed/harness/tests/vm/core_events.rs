@@ -197,8 +197,8 @@ fn recorded(text: &str, id: &str) -> Result<u64> {
     Ok(sum)
 }
 
-/// Both stand while a profile begins and while it ends: what they read lies in its windows. It counts 0.1 to 1.9 %
-/// more than the ground truth has of the two files, by build and seed.
+/// Both stand while a profile begins and while it ends: what they read lies in its windows. It counts 0.1 to
+/// 1.9 % more than the ground truth has of the two files, by build and seed.
 fn a_profile_counts_what_each_reads(vm: &Vm) -> Result<()> {
     common::freeze(vm, true)?;
     let reads = || [1, 2].map(|owner| vm.ground_truth().owner(owner).read_lines);

@@ -69,7 +69,8 @@ fn held(name: &str, theirs: &str) -> String {
     format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" != '{theirs}' ]")
 }
 
-/// A condition: less than so many CPUs are in force. Limits change from tick to tick, so one read must say it.
+/// A condition: less than so many CPUs are in force. Limits change from tick to tick, so one read must say
+/// it.
 fn below(name: &str, cpus: f64) -> String {
     format!("awk '{{exit !($1 != \"max\" && $1 / $2 < {cpus})}}' {SLICE}/{name}.service/cpu.max")
 }
@@ -130,8 +131,8 @@ fn list<'a>(shown: &'a Value, name: &str) -> &'a [Value] {
     shown[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Output of a command once it shows both, as `shows` counts them. It reads the published snapshot, which may be
-/// a second and a half older than weir's lines: publishing is rare where it is dear, as in a slow guest.
+/// Output of a command once it shows both, as `shows` counts them. It reads the published snapshot, which may
+/// be a second and a half older than weir's lines: publishing is rare where it is dear, as in a slow guest.
 fn once_both_are_shown(vm: &Vm, command: &str, shows: impl Fn(&Value) -> usize) -> Result<Value> {
     for _ in 0..20 {
         next_line(vm)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the kernel read the blocks of the accelerator's encoder? Its decompressor (`LZ4_decompress_safe` of
-//! `lib/lz4`, which zswap calls too) gets them in an initramfs: each chunk of lz4's legacy format is a block. The
-//! unpacked files must be the pages.
+//! `lib/lz4`, which zswap calls too) gets them in an initramfs: each chunk of lz4's legacy format is a block.
+//! The unpacked files must be the pages.
 
 use crate::common::Bench;
 use anyhow::{Context, Result, ensure};

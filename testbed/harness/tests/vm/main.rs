@@ -43,3 +43,4 @@ mod speed;
 mod tasks;
 mod time;
 mod topology;
+mod verify_hardware;

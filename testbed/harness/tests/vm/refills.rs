@@ -6,8 +6,8 @@
 //! which each reader's lines were read, and the first harmonic of that series at the length of a period shows
 //! where in the period its bursts lie.
 //!
-//! Two things are asked: weir means to have moved the refills apart, and the bursts lie as far from each other
-//! as weir says. The gaps between bursts alone would say little: three random moments are often apart.
+//! Two things are asked: weir means to have moved the refills apart, and the bursts lie as far from each
+//! other as weir says. The gaps between bursts alone would say little: three random moments are often apart.
 
 use crate::common::{
     Bench, LINES, MODULE, SLICE, load_weir, machine_with_a_device, mount_group, next_line,
@@ -25,8 +25,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Readers are limited one by one: the third comes into the middle of one half of the period. A move of less
 /// than a sixteenth of the period is not made.
 const MEANT: f64 = 0.25 - 1.0 / 16.0;
-/// weir sees a refill at most one sample late, and a sample is a sixteenth of the period and what reading takes.
-/// The middle of a burst follows its refill by half its length, and lengths differ.
+/// weir sees a refill at most one sample late, and a sample is a sixteenth of the period and what reading
+/// takes. The middle of a burst follows its refill by half its length, and lengths differ.
 const EXACT: f64 = 0.12;
 
 /// Where in the period a reader's bursts lie, 0 to 1, and how pronounced they are: 0 for an even
@@ -72,7 +72,8 @@ fn smallest_gap(moments: &[f64]) -> f64 {
     at.iter().zip(next).map(|(a, b)| b - a).fold(1.0, f64::min)
 }
 
-/// The largest difference between the distances of two readers' bursts and those of their refills, in periods.
+/// The largest difference between the distances of two readers' bursts and those of their refills, in
+/// periods.
 fn largest_difference(bursts: &[Burst], refills: &[f64]) -> f64 {
     let mut largest: f64 = 0.0;
     for (burst, refill) in bursts.iter().zip(refills) {

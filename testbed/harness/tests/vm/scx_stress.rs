@@ -28,8 +28,8 @@ struct Stress {
     cpu_rounds: u32,
     /// How many runs of a late task are waited for.
     late_runs: u64,
-    /// A tick that looks at ten thousand tasks takes seconds of these CPUs. Limits are suspended then, as they
-    /// must be, and no task may be late for that.
+    /// A tick that looks at ten thousand tasks takes seconds of these CPUs. Limits are suspended then, as
+    /// they must be, and no task may be late for that.
     may_lose_heartbeat: bool,
 }
 

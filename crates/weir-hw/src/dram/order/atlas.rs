@@ -2,8 +2,8 @@
 //! Adaptive per-thread least-attained-service scheduling: Kim et al., HPCA 2010.
 
 use super::{BY_SOURCE, BySource, Clock, DramOrder, OrderRules, SourceShares};
-use crate::dram::profile::DramProfile;
-use crate::dram::waiting::{Standing, WaitingBurst};
+use crate::dram::part::profile::DramProfile;
+use crate::dram::queues::waiting::{Standing, WaitingBurst};
 
 /// Sources are ranked anew each so many clocks.
 pub(super) const QUANTUM_CLOCKS: Clock = 5_000_000;

@@ -2,7 +2,7 @@
 //! The blacklisting scheduler: Subramanian et al., ICCD 2014.
 
 use super::{BY_SOURCE, BySource, Clock, DramOrder, OrderRules};
-use crate::dram::waiting::{SourceId, Standing, WaitingBurst};
+use crate::dram::queues::waiting::{SourceId, Standing, WaitingBurst};
 
 /// A source that is served so many times in a row is blacklisted.
 const STREAK_MAX: u32 = 4;

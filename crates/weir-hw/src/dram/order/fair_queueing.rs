@@ -2,8 +2,8 @@
 //! Fair queueing by virtual finish times: FR-VFTF of Nesbit et al., MICRO 2006.
 
 use super::{BY_ARRIVAL, BySource, Clock, DramOrder, HitRule, OrderRules, SourceShares};
-use crate::dram::profile::{BANKS_MAX, DramProfile};
-use crate::dram::waiting::{Standing, WaitingBurst};
+use crate::dram::part::profile::{BANKS_MAX, DramProfile};
+use crate::dram::queues::waiting::{Standing, WaitingBurst};
 
 /// Sixteenths of a clock are kept in a standing.
 const FRACTION: f64 = 16.0;

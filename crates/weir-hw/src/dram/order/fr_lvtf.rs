@@ -2,9 +2,9 @@
 //! FR-LVTF of the DRFQS thesis, 4.4: first ready, lowest virtual time first.
 
 use super::{BY_SHARE, BySource, Clock, DramOrder, OrderRules, QueueState, SourceShares};
-use crate::dram::command::BurstKind;
-use crate::dram::profile::DramProfile;
-use crate::dram::waiting::{Standing, WaitingBurst};
+use crate::dram::banks::command::BurstKind;
+use crate::dram::part::profile::DramProfile;
+use crate::dram::queues::waiting::{Standing, WaitingBurst};
 
 /// The thesis's slice: its kernel writes virtual times at each tick of the scheduler, nanoseconds.
 pub(super) const SLICE_NS: f64 = 4e6;

@@ -12,7 +12,7 @@
 //! | [`Atlas`] | the source with the least attained service | Kim et al., HPCA 2010 |
 //! | [`ParBs`] | marked requests of a batch, hits, shortest job | Mutlu and Moscibroda, ISCA 2008 |
 //! | [`Bliss`] | sources that were not served four times in a row | Subramanian et al., ICCD 2014 |
-//! | [`Rates`] | sources behind their rates; who leads waits outside | weir |
+//! | [`Rates`] | sources behind their rates; one that leads waits outside | weir |
 
 mod atlas;
 mod bliss;
@@ -36,10 +36,10 @@ pub use par_bs::ParBs;
 pub use rates::Rates;
 pub use row_hit_first::RowHitFirst;
 
-use super::command::BurstKind;
-use super::profile::DramProfile;
-use super::timing::Clock;
-use super::waiting::{SourceId, Standing, WaitingBurst};
+use crate::dram::banks::command::BurstKind;
+use crate::dram::part::profile::DramProfile;
+use crate::dram::part::timing::Clock;
+use crate::dram::queues::waiting::{SourceId, Standing, WaitingBurst};
 
 /// How requests that hit an open row stand to those that do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! Parallelism-aware batch scheduling: Mutlu and Moscibroda, ISCA 2008.
 
 use super::{BY_SOURCE, BySource, Clock, DramOrder, OrderRules};
-use crate::dram::profile::BANKS_MAX;
-use crate::dram::waiting::{Standing, WaitingBurst};
+use crate::dram::part::profile::BANKS_MAX;
+use crate::dram::queues::waiting::{Standing, WaitingBurst};
 
 /// Requests of a source in a bank that a batch takes.
 const MARKING_CAP: u32 = 5;

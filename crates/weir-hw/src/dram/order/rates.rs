@@ -15,14 +15,14 @@
 //! (`CREDIT_BURSTS`): a disk that pauses between two blocks gets its rate all the same.
 
 use super::{BY_SHARE, BySource, Clock, DramOrder, OrderRules, QueueState};
-use crate::dram::command::BurstKind;
-use crate::dram::waiting::{Standing, WaitingBurst};
+use crate::dram::banks::command::BurstKind;
+use crate::dram::queues::waiting::{Standing, WaitingBurst};
 
 /// Lead and slack, in bursts of the whole channel for each entry of a queue.
 const LEAD_PER_ENTRY: f64 = 4.0;
 const SLACK_PER_ENTRY: f64 = 8.0;
-/// Entries, of 16, that are filled whatever the leads, so that the bus has work. Fewer waste bandwidth where a
-/// source that is behind cannot use its rate; with more it waits longer for others' bursts.
+/// Entries, of 16, that are filled whatever the leads, so that the bus has work. Fewer waste bandwidth where
+/// a source that is behind cannot use its rate; with more it waits longer for others' bursts.
 const RESERVE_IN_16: u32 = 5;
 /// The most that a source may lag behind the one in front, bursts of the whole channel.
 const CREDIT_BURSTS: f64 = 8192.0;

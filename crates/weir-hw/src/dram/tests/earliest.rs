@@ -4,8 +4,8 @@
 
 use super::checker::TimingChecker;
 use super::{changed, same_bank, two_ranks};
-use crate::dram::device::{BankArray, CLOSED};
-use crate::dram::trace::XorShift64;
+use crate::dram::banks::device::{BankArray, CLOSED};
+use crate::dram::traffic::trace::XorShift64;
 use crate::dram::{BurstKind, Clock, DramCommand, DramProfile, IssuedCommand};
 
 struct Walk {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of sources lie in banks as if by lot.
 
-use super::super::page_places::{PAGE_BITS, PagePlaces};
 use super::*;
+use crate::dram::traffic::page_places::{PAGE_BITS, PagePlaces};
 
 /// Distances of pages that go on in step: neighbours, what a copy reads and what it writes back, its arrays,
 /// two sources. In bursts.

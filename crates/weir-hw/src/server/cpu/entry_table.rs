@@ -2,8 +2,8 @@
 //! A core's bounded table of lines under way (fill buffers, super queue), and the requests that wait for an
 //! entry, in order.
 
-use crate::server::clockwork::Clockwork;
-use crate::server::request::RequestPool;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::request::RequestPool;
 use crate::server::truth::Contention;
 use crate::server::words::Path;
 use std::collections::VecDeque;

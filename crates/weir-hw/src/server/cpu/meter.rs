@@ -5,8 +5,8 @@
 //! full. A stall is *measured*, as CPUs do, if a demand load that missed L1D is under way, or else if the
 //! store buffer is full. The truth is charged for measured stalls alone, so that both sums are the same.
 
-use crate::server::occupancy::Occupancy;
-use crate::server::request::{NONE, RequestPool};
+use crate::server::engine::occupancy::Occupancy;
+use crate::server::engine::request::{NONE, RequestPool};
 use crate::server::truth::GroundTruth;
 use crate::server::words::{Path, Stage, Target};
 

@@ -16,8 +16,8 @@ pub(crate) use private_caches::PrivateCaches;
 pub(crate) use program::Program;
 pub(crate) use thread::Thread;
 
-use crate::server::clockwork::Clockwork;
-use crate::server::request::NO_CPU;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::request::NO_CPU;
 
 /// A core with its threads.
 pub(crate) struct CpuCore {

@@ -7,18 +7,18 @@
 //!                               streamer ┘
 //! ```
 
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
 use crate::server::cpu::arrival::{Arrival, Found};
 use crate::server::cpu::entry_table::EntryTable;
 use crate::server::cpu::meter::CpuCount;
 use crate::server::cpu::streamer::Streamer;
 use crate::server::cpu::write_backs::WriteBacks;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::request::NONE;
+use crate::server::engine::tags::{DIRTY, PREFETCHED, TagArray};
 use crate::server::machine::Machine;
-use crate::server::pages::{mixed, without_home};
-use crate::server::request::NONE;
-use crate::server::route::Route;
-use crate::server::tags::{DIRTY, PREFETCHED, TagArray};
+use crate::server::memory::pages::{mixed, without_home};
+use crate::server::memory::route::Route;
 use crate::server::words::{Path, Queue, Stage, Target};
 
 /// Fill buffers that the first-level prefetcher leaves free.

@@ -4,7 +4,7 @@
 
 use crate::server::machine::timings::picos;
 use crate::server::machine::workload::{AccessKind, AccessMix, Pattern, Phase, Workload};
-use crate::server::pages::{PageTable, virtual_line};
+use crate::server::memory::pages::{PageTable, virtual_line};
 use weir_core::random::SplitMix;
 
 /// What one step does with a line.

@@ -6,14 +6,14 @@
 //! program's pace. It stands still where the window ends (at its oldest load that is not done) or at a store
 //! for which the buffer has no room.
 
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
 use crate::server::cpu::arrival::{Arrival, Found};
 use crate::server::cpu::meter::{CpuCount, Halt};
 use crate::server::cpu::private_caches::PrivateCaches;
 use crate::server::cpu::program::{Access, Program, Step};
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::request::NONE;
 use crate::server::machine::CoreFigures;
-use crate::server::request::NONE;
 use crate::server::words::{Stage, Target};
 use std::collections::VecDeque;
 

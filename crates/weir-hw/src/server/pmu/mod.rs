@@ -14,7 +14,7 @@ pub use catalogue::{EventInfo, catalogue};
 pub use plan::{CounterFault, CountingPlan, EventSet, FaultKind};
 pub use unit::UnitKind;
 
-use crate::server::calendar::Signal;
+use crate::server::engine::calendar::Signal;
 use crate::server::machine::timings::picos;
 use crate::server::machine::{DescriptionError, Machine};
 use crate::server::socket::Socket;
@@ -129,8 +129,8 @@ impl Pmu {
             if sets.is_empty() {
                 continue;
             }
-            // Boxes that begin at different sets count them all at the same time. CPUs run different programs: one
-            // does not stand for another.
+            // Boxes that begin at different sets count them all at the same time. CPUs run different
+            // programs: one does not stand for another.
             let is_shifted = plan.is_spread && (unit != UnitKind::Cpu || plan.turn_us.is_none());
             for index in unit.boxes(&self.machine, &self.cpus) {
                 let slots = self.slots(&sets);

@@ -68,7 +68,8 @@ impl Strength {
     }
 }
 
-/// A machine with two causes at once, drawn by the seed. What the second is named for is the workload `victim-2`.
+/// A machine with two causes at once, drawn by the seed. What the second is named for is the workload
+/// `victim-2`.
 ///
 /// # Errors
 /// Never for the machines that are built in.
@@ -181,8 +182,8 @@ impl Cause {
         Ok(scenario)
     }
 
-    /// Whether both can be so at once on one machine, the second without neighbours: what is defined on an idle
-    /// device or a sound link is nothing on one that is slow or full.
+    /// Whether both can be so at once on one machine, the second without neighbours: what is defined on an
+    /// idle device or a sound link is nothing on one that is slow or full.
     fn goes_with(self, second: Cause) -> bool {
         use Cause::{
             Chains, DeviceSaturated, DeviceSlow, FillBuffersHeld, LinkErrors, LinkReads,

@@ -97,9 +97,9 @@ pub fn busy_scenario(seed: u64) -> Result<Scenario, DescriptionError> {
 const IDLE_PHASE_US: f64 = 100.0;
 const IDLE_MB_PER_SEC: f64 = 200.0;
 
-/// A machine with next to no load: one CPU that reads a little of each memory and of the last-level cache, line
-/// by line, then stores, then stores past the caches. Its residences are those of the idle machine, which waits
-/// are compared with: it does nothing in bursts, and reads and writes do not alternate.
+/// A machine with next to no load: one CPU that reads a little of each memory and of the last-level cache,
+/// line by line, then stores, then stores past the caches. Its residences are those of the idle machine,
+/// which waits are compared with: it does nothing in bursts, and reads and writes do not alternate.
 ///
 /// # Errors
 /// A figure of the machine is out of range.

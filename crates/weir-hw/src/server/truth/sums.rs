@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sums over finished requests and stalled cores, since the beginning.
 
-use crate::server::request::Request;
+use crate::server::engine::request::Request;
 use crate::server::words::{Path, Queue, Stage, Target};
 
 /// Requests that were at a place, and their times there.
@@ -71,7 +71,7 @@ impl GroundTruth {
             place.wait_ps += u64::from(request.waited[stage as usize]);
         }
         // A demand that met a prefetch brought no line itself.
-        if request.rides_on == crate::server::request::NONE {
+        if request.rides_on == crate::server::engine::request::NONE {
             self.lines[Self::at_flow(owner, request.path, request.supplier)] += 1;
         }
     }

@@ -6,12 +6,12 @@
 //! requests wait in the ingress in order, whatever memory they want; while that is full they wait on the
 //! mesh. The slice holds what cores put out: a read that hits takes the line away, modified or not.
 
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::occupancy::Occupancy;
+use crate::server::engine::tags::{DIRTY, TagArray};
 use crate::server::machine::ChaFigures;
-use crate::server::occupancy::Occupancy;
-use crate::server::route::Route;
-use crate::server::tags::{DIRTY, TagArray};
+use crate::server::memory::route::Route;
 use crate::server::truth::Contention;
 use crate::server::words::{Path, Queue, Stage, Target};
 use std::collections::VecDeque;

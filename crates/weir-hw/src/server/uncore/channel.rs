@@ -2,10 +2,10 @@
 //! A DRAM channel: bounded queues of pending reads (RPQ) and writes (WPQ) before one bus. Reads go first
 //! until so many writes have come; then writes go until few are left. Each change of direction costs time.
 
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::occupancy::Occupancy;
 use crate::server::machine::DramFigures;
-use crate::server::occupancy::Occupancy;
 use crate::server::truth::Contention;
 use crate::server::uncore::is_write;
 use crate::server::words::{Queue, Stage};
@@ -26,7 +26,8 @@ pub(crate) struct Channel {
     direction: usize,
     /// Owner of the line on the bus.
     in_service: Option<u8>,
-    /// The request that the bus turns around for. It waits for that as for others: an idle machine's does not turn.
+    /// The request that the bus turns around for. It waits for that as for others: an idle machine's does not
+    /// turn.
     turns_for: Option<u32>,
     /// RPQ and WPQ.
     pub uses: [Occupancy; 2],

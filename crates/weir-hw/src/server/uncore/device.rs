@@ -5,11 +5,11 @@
 //! What overload costs in bandwidth is left out: credits bound the load.
 
 use crate::memory_device::{Profile, Tail};
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::occupancy::Occupancy;
 use crate::server::machine::CxlFigures;
 use crate::server::machine::timings::picos;
-use crate::server::occupancy::Occupancy;
 use crate::server::truth::Contention;
 use crate::server::uncore::is_write;
 use crate::server::words::{Queue, Stage};

@@ -2,12 +2,12 @@
 //! A device that writes lines into memory by DMA, one after the other, into the last ways of the last-level
 //! cache. A core that holds the line loses it.
 
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::request::NO_CPU;
 use crate::server::machine::DmaFigures;
-use crate::server::pages::virtual_line;
-use crate::server::request::NO_CPU;
-use crate::server::route::Route;
+use crate::server::memory::pages::virtual_line;
+use crate::server::memory::route::Route;
 use crate::server::words::{Path, Stage};
 
 /// One agent.

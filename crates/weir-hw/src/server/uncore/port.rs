@@ -9,10 +9,10 @@
 //! the device's medium takes the message on.
 
 use crate::memory_device::Profile;
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::occupancy::Occupancy;
 use crate::server::machine::CxlFigures;
-use crate::server::occupancy::Occupancy;
 use crate::server::truth::Contention;
 use crate::server::uncore::device::CxlDevice;
 use crate::server::uncore::is_write;

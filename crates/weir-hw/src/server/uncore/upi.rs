@@ -2,10 +2,10 @@
 //! The way to the other socket: a bounded number of lines on their way, one server for the data that comes
 //! back. The other socket's own queues are not modelled: its DRAM takes a constant time.
 
-use crate::server::calendar::Signal;
-use crate::server::clockwork::Clockwork;
+use crate::server::engine::calendar::Signal;
+use crate::server::engine::clockwork::Clockwork;
+use crate::server::engine::occupancy::Occupancy;
 use crate::server::machine::Machine;
-use crate::server::occupancy::Occupancy;
 use crate::server::truth::Contention;
 use crate::server::uncore::is_write;
 use crate::server::words::{Stage, Target};

@@ -203,7 +203,8 @@ pub fn device_to_device(profile: &Type2Profile) -> Vec<ComparedFigure> {
             (FigureKind::Predicted, 0.0),
         );
     }
-    // The paper does not say how many accesses; "adjusted for the limited capacity of DMC": as many as it has.
+    // The paper does not say how many accesses; "adjusted for the limited capacity of DMC": as many as it
+    // has.
     let count = profile.sizes.dmc_kib * 1024 / 64;
     for (op, paper) in [
         (DeviceOp::NcWrite, (8.0, 12.0)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures of the paper beside the model's.
 //!
-//! A figure is *fitted* if its ratio was used to choose a stage of the profile, else *predicted*. *Assumed* is a
-//! figure that rests on a stage chosen after a picture of the paper, so that it is neither.
+//! A figure is *fitted* if its ratio was used to choose a stage of the profile, else *predicted*. *Assumed*
+//! is a figure that rests on a stage chosen after a picture of the paper, so that it is neither.
 
 mod accesses;
 mod host_accesses;

@@ -234,8 +234,8 @@ impl CoherentLine {
         }
     }
 
-    /// A line that caches have in these states, without anything under way. Memory is up to date unless one of
-    /// them has changed it.
+    /// A line that caches have in these states, without anything under way. Memory is up to date unless one
+    /// of them has changed it.
     pub fn cached(home: LineHome, device: CacheState, llc: CacheState) -> Self {
         let mut line = Self::in_memory(home);
         line.device.state = device;

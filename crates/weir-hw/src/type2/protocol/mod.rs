@@ -30,8 +30,8 @@ use crate::type2::words::{Bias, CacheState, Lane, Party, TimedStage};
 /// What the tables of the paper leave open, and what is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolRules {
-    /// The LLC's line after CS-rd found it there: `Shared`, or `Invalid` on CPUs that hand it over (Table III,
-    /// I/S; the extraction of the paper lost which cells that spans).
+    /// The LLC's line after CS-rd found it there: `Shared`, or `Invalid` on CPUs that hand it over (Table
+    /// III, I/S; the extraction of the paper lost which cells that spans).
     pub llc_after_cs_hit: CacheState,
     /// The LLC's line after CS-rd found it in host memory: `Shared` (V: "also brings cache-lines into host
     /// cache") or `Invalid`.

@@ -4,7 +4,7 @@
 //! An access is followed to its end before the next one begins: its messages are taken by their time of
 //! arrival. So accesses to one line do not race here (that is the explorer's part), and they must be given in
 //! the order of their times. Between accesses, three places make them wait: DCOH takes a request a clock, and
-//! longer if it changes states; the write queue of host memory has so many places; and whoever gives the
+//! longer if it changes states; the write queue of host memory has so many places; and the source of the
 //! accesses keeps to the pace of LSU or core ([`super::microbenchmark`]).
 
 use super::line_cache::{CachedLine, LineCache};

@@ -2,8 +2,8 @@
 //! The paper's microbenchmarks: some accesses to different lines, from the first one's beginning to the last
 //! one's end. Lines are put into their states before, and the latency is that of one access alone.
 //!
-//! The emulated device is a core of the other socket. It is a variant of the same stages, without DCOH and with
-//! UPI for the link.
+//! The emulated device is a core of the other socket. It is a variant of the same stages, without DCOH and
+//! with UPI for the link.
 
 use super::line_cache::LINE_BYTES;
 use super::machine::Type2Machine;
@@ -51,8 +51,8 @@ pub struct HostAccesses {
     pub dmc: CacheState,
     /// State in the LLC.
     pub llc: CacheState,
-    /// A posted store ends where the host's CXL port has it; otherwise when device memory has answered (a fence
-    /// behind it).
+    /// A posted store ends where the host's CXL port has it; otherwise when device memory has answered (a
+    /// fence behind it).
     pub is_posted: bool,
 }
 

@@ -159,8 +159,8 @@ fn cached_writes_pass_by_the_memory_line_by_line() {
     assert!((half - 0.5).abs() < 0.05, "{half}");
 }
 
-/// A limit makes up for a pause: one that is above a stream's mean rate takes nothing from it, though its lines
-/// come together after each wait for the device.
+/// A limit makes up for a pause: one that is above a stream's mean rate takes nothing from it, though its
+/// lines come together after each wait for the device.
 #[test]
 fn a_limit_above_the_mean_lets_what_comes_together_pass() {
     let mut read = ssd(StreamOp::RandRead, StorageMode::Buffered);

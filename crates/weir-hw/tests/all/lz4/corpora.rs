@@ -189,7 +189,8 @@ fn compiler_memory(pages_max: usize) -> Vec<u8> {
 }
 
 /// Prints the rows of the table in `docs/evidence/type2-engines.md`. `WEIR_CORPUS_PAGES`: pages of each;
-/// `WEIR_CORPUS_TEXT`: a folder with source text; `WEIR_CORPUS_OUT`: a folder that the corpora are written to.
+/// `WEIR_CORPUS_TEXT`: a folder with source text; `WEIR_CORPUS_OUT`: a folder that the corpora are written
+/// to.
 #[test]
 #[ignore = "minutes: result in docs/evidence/type2-engines.md"]
 fn memory_of_programs_keeps_the_demands() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every interleaving over one line keeps the rules, and a broken protocol is found out. All pairs of two lines:
-//! `weir sim type2 --explore --lines host,device`.
+//! Every interleaving over one line keeps the rules, and a broken protocol is found out. All pairs of two
+//! lines: `weir sim type2 --explore --lines host,device`.
 
 use std::collections::{BTreeSet, HashSet};
 use weir_hw::type2::explore::{Exploration, Explored, Move, Violation, World, chart};

@@ -154,8 +154,8 @@ fn totals_of_table_four_are_met(clocks: u32) -> bool {
     .all(|(ours, paper)| (ours / paper - 1.0).abs() <= 0.05)
 }
 
-/// Why Table IV is missed (`docs/evidence/type2.md`): at the paper's 400 MHz its compressor takes 1.75 to 1.96 µs a
-/// page, and none of ours does.
+/// Why Table IV is missed (`docs/evidence/type2.md`): at the paper's 400 MHz its compressor takes 1.75 to
+/// 1.96 µs a page, and none of ours does.
 #[test]
 fn table_four_asks_for_clocks_between_those_of_two_and_of_four_positions() {
     let asked: Vec<u32> = (100..2000)

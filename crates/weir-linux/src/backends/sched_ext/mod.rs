@@ -26,7 +26,7 @@ mod hweight;
 mod intf;
 mod kernel_enums;
 mod limited;
-mod loader;
+pub(crate) mod loader;
 pub(crate) mod moved_threads;
 mod overload_cap;
 mod rate;
@@ -75,6 +75,28 @@ const FOLLOWED_AT_ONCE: usize = 32;
 /// Why this back end cannot be used here, as far as can be said without trying.
 pub(crate) fn refusal(roots: &Roots) -> Option<String> {
     loader::refusal(roots).map(|e| e.to_string())
+}
+
+/// Its settings for these options.
+pub(crate) fn settings_for(options: &Options) -> Settings {
+    let interval = clock::nanos(options.interval);
+    let patience = interval
+        .0
+        .saturating_mul(PATIENCE_TICKS)
+        .max(PATIENCE_LEAST.0);
+    let set = SchedSettings::for_period(clock::nanos(options.period));
+    Settings {
+        tick_ns: set.tick.0,
+        burst_ns: set.burst.0,
+        debt_ns: set.debt.0,
+        starvation_ns: set.starvation.0,
+        starvation_each_ns: set.starvation_each.0,
+        starvation_max_ns: set.starvation_max.0,
+        run_ns: set.run.0,
+        heartbeat_timeout_ns: patience,
+        cpu_count: 0,
+        queue_count: 0,
+    }
 }
 
 /// The back end.
@@ -154,24 +176,7 @@ impl Scx {
     }
 
     fn new(options: &Options, is_counted: bool) -> Self {
-        let interval = clock::nanos(options.interval);
-        let patience = interval
-            .0
-            .saturating_mul(PATIENCE_TICKS)
-            .max(PATIENCE_LEAST.0);
-        let set = SchedSettings::for_period(clock::nanos(options.period));
-        let settings = Settings {
-            tick_ns: set.tick.0,
-            burst_ns: set.burst.0,
-            debt_ns: set.debt.0,
-            starvation_ns: set.starvation.0,
-            starvation_each_ns: set.starvation_each.0,
-            starvation_max_ns: set.starvation_max.0,
-            run_ns: set.run.0,
-            heartbeat_timeout_ns: patience,
-            cpu_count: 0,
-            queue_count: 0,
-        };
+        let settings = settings_for(options);
         Scx {
             roots: options.roots.clone(),
             settings,

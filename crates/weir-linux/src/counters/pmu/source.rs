@@ -162,11 +162,51 @@ pub fn targets(
     cxl: &[u32],
     groups: &BTreeMap<String, u32>,
 ) -> Vec<Target> {
+    let mut targets = of_groups(machine, groups);
+    targets.extend(of_devices(machine, fabric, cxl));
+    if targets.is_empty() {
+        let mut found = best(machine, Scope::Port, |_| true);
+        let socket = best(machine, Scope::Socket, |_| true);
+        for (ours, theirs) in found.iter_mut().zip(socket) {
+            *ours = ours.take().or(theirs);
+        }
+        targets.extend(of_all(cxl, &found));
+    }
+    targets
+}
+
+/// The same by what the PMUs see, where they can count: to hold them against each other.
+pub fn targets_by_scope(
+    machine: &Machine,
+    fabric: &Fabric,
+    cxl: &[u32],
+    groups: &BTreeMap<String, u32>,
+) -> Vec<(Scope, Vec<Target>)> {
+    let all = |scope| {
+        let found = best(machine, scope, |_| true);
+        of_all(cxl, &found).into_iter().collect()
+    };
+    let mut found = vec![
+        (Scope::Group, of_groups(machine, groups)),
+        (Scope::Device, of_devices(machine, fabric, cxl)),
+        (Scope::Port, all(Scope::Port)),
+        (Scope::Socket, all(Scope::Socket)),
+    ];
+    found.retain(|(_, targets)| !targets.is_empty());
+    found
+}
+
+fn of_groups(machine: &Machine, groups: &BTreeMap<String, u32>) -> Vec<Target> {
     let mut targets = Vec::new();
     for (device, count) in groups {
         let found = best(machine, Scope::Group, |pmu| pmu.name == *device);
         targets.extend((0..*count).filter_map(|group| target(device, group, None, &found)));
     }
+    targets
+}
+
+fn of_devices(machine: &Machine, fabric: &Fabric, cxl: &[u32]) -> Vec<Target> {
+    let mut targets = Vec::new();
     for device in &fabric.devices {
         // A device may have several; weir does not know what the others see.
         let found = best(machine, Scope::Device, |pmu| {
@@ -188,19 +228,16 @@ pub fn targets(
         });
         targets.extend(target(&device.name, 0, node, &found));
     }
-    if targets.is_empty() {
-        let mut found = best(machine, Scope::Port, |_| true);
-        let socket = best(machine, Scope::Socket, |_| true);
-        for (ours, theirs) in found.iter_mut().zip(socket) {
-            *ours = ours.take().or(theirs);
-        }
-        let node = match cxl {
-            [only] => Some(*only),
-            _ => None,
-        };
-        targets.extend(target("all CXL memory", 0, node, &found));
-    }
     targets
+}
+
+/// One total of the machine.
+fn of_all(cxl: &[u32], found: &[Option<CountableAmount>; 2]) -> Option<Target> {
+    let node = match cxl {
+        [only] => Some(*only),
+        _ => None,
+    };
+    target("all CXL memory", 0, node, found)
 }
 
 /// The best amount of reads and of writes that PMUs of a kind give.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A command that is held back until its counters are open. A shell stops itself, and executes the command when
-//! it is let go: so counting can begin with the command's first instruction.
+//! A command that is held back until its counters are open. A shell stops itself, and executes the command
+//! when it is let go: so counting can begin with the command's first instruction.
 
 use super::error::CommandError;
 use rustix::fs::{Access, access};

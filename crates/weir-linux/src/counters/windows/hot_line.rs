@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines are hashed over the boxes of a socket, so that all boxes hold as many requests. Where one holds far more,
-//! a line is fought for, and boxes do not stand for each other: no figure is made of their sum.
+//! Lines are hashed over the boxes of a socket, so that all boxes hold as many requests. Where one holds far
+//! more, a line is fought for, and boxes do not stand for each other: no figure is made of their sum.
 
 use super::lanes::CountingLane;
 use super::sums::LaneSums;

@@ -7,9 +7,9 @@
 //! subjects: cgroups, process, command ─────────┴─► places: sets that are open ─► sums ─► Window
 //! ```
 //!
-//! Sets of a PMU take turns of 100 ms; the kernel multiplexes nothing inside of one. Boxes of a socket, over which
-//! lines are hashed, count different sets at a time. A workload's events are opened for its cgroup on each CPU, or
-//! for a process and all that it starts; those of sockets, ports and devices count for all.
+//! Sets of a PMU take turns of 100 ms; the kernel multiplexes nothing inside of one. Boxes of a socket, over
+//! which lines are hashed, count different sets at a time. A workload's events are opened for its cgroup on
+//! each CPU, or for a process and all that it starts; those of sockets, ports and devices count for all.
 //!
 //! **No such event was ever opened on hardware by weir's authors.**
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the recorder needs of perf: groups that can be opened, started, stopped and read. The kernel's, or one
-//! that a test makes.
+//! What the recorder needs of perf: groups that can be opened, started, stopped and read. The kernel's, or
+//! one that a test makes.
 
 use crate::counters::pmu::{Counted, PerfScope, Set};
 use std::io;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the sets of a lane are open: on a CPU, for a cgroup on a CPU, for a thread, or on a box of a socket. At
-//! each place one set counts at a time.
+//! Where the sets of a lane are open: on a CPU, for a cgroup on a CPU, for a thread, or on a box of a socket.
+//! At each place one set counts at a time.
 
 use super::lanes::{CountingLane, LaneBox};
 use super::perf::{GroupRequest, Perf, PerfGroup};
@@ -50,8 +50,8 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 impl CountingPlace {
-    /// Opens all sets but those that are known to be refused. Nothing if the thread or the CPU is gone. A set that is
-    /// refused is given to `refused`.
+    /// Opens all sets but those that are known to be refused. Nothing if the thread or the CPU is gone. A set
+    /// that is refused is given to `refused`.
     pub(super) fn open(
         perf: &dyn Perf,
         lane: &CountingLane,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts of the roles of a lane, from what its sets counted in their turns. Whatever the sets count for is one
-//! pool: a workload over all CPUs, a socket over all boxes.
+//! Counts of the roles of a lane, from what its sets counted in their turns. Whatever the sets count for is
+//! one pool: a workload over all CPUs, a socket over all boxes.
 //!
 //! ```text
 //!   count of a set's role = counted by the set × (time that all sets were enabled ÷ time that it ran)
@@ -118,8 +118,8 @@ impl LaneSums {
         }
     }
 
-    /// Of a clock what all of its sets counted, in all of their time. Of a spread sum all parts, as if each had run
-    /// as long as the one that ran least.
+    /// Of a clock what all of its sets counted, in all of their time. Of a spread sum all parts, as if each
+    /// had run as long as the one that ran least.
     fn sum(&self, role: &LaneRole) -> Result<PartSum, Missing> {
         let parts: Vec<PartSum> = role
             .parts

@@ -223,8 +223,8 @@ impl Resctrl {
         self.leases.undo_all()
     }
 
-    /// Finds out whether the event still counts slow memory alone: another program may set it otherwise. Counts
-    /// of the time since are of other traffic too, so none is used from then on.
+    /// Finds out whether the event still counts slow memory alone: another program may set it otherwise.
+    /// Counts of the time since are of other traffic too, so none is used from then on.
     fn check_event(&mut self) {
         let Events::Slow(knob) = self.tree.events else {
             return;

@@ -29,7 +29,7 @@ pub const PIDS: &str = "proc.pid_namespace";
 pub(crate) const INITIAL_PIDS: &str = "pid:[4026531836]";
 
 const HOSTS_NAMESPACE: &str = "run weir with the host's cgroups and processes: docker or podman run --cgroupns=host --pid=host \
-     --privileged, in Kubernetes a privileged pod with hostPID: true";
+     --privileged, in Kubernetes with weir's chart, whose pod enters them (hostPID: true, nsenter --cgroup)";
 const V1_BOOT: &str = "boot the host with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all";
 const BY_PROCESS: &str = "until then weir can observe processes: weir run --workloads process";
 
@@ -100,7 +100,7 @@ fn namespace(roots: &Roots) -> Option<String> {
     (is_inner || is_above()).then(|| {
         format!(
             "{top} is the top of a cgroup namespace (a container's own) and not of the host: workloads outside of it cannot \
-             be seen from here"
+             be seen or limited from here; bandwidth of devices, topology, events and calibrate are as on the host"
         )
     })
 }

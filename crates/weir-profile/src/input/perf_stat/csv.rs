@@ -94,8 +94,8 @@ fn place(fields: &mut Vec<&str>) -> Result<(CountScope, Option<String>), PerfSta
     }
 }
 
-/// The count's text. Where a locale writes `0,57` and the separator is a comma too, the unit's column would be
-/// digits, which no unit is.
+/// The count's text. Where a locale writes `0,57` and the separator is a comma too, the unit's column would
+/// be digits, which no unit is.
 fn decimal(fields: &mut Vec<&str>, separator: char) -> String {
     let first = fields.first().map_or("", |field| field.trim()).to_owned();
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -131,8 +131,8 @@ struct Tail {
     ratio: Option<f64>,
 }
 
-/// Run time and percent are the first two columns of numbers of which the second is a percentage; what is before
-/// them is the cgroup, and with `-r` the spread.
+/// Run time and percent are the first two columns of numbers of which the second is a percentage; what is
+/// before them is the cgroup, and with `-r` the spread.
 fn tail(rest: &[&str], separator: char) -> Tail {
     let run = |place: usize| {
         let text = rest.get(place)?.trim();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Format 2 in zstd frames (RFC 8878): each frame is a file by itself, with a header line, series and at most
-//! [`WINDOWS_PER_FRAME`] windows. It is flushed after each window, so that a recording that is killed leaves all
-//! windows that were written. A frame that was ended has a checksum; one that fails is left out as a whole.
+//! [`WINDOWS_PER_FRAME`] windows. It is flushed after each window, so that a recording that is killed leaves
+//! all windows that were written. A frame that was ended has a checksum; one that fails is left out as a
+//! whole.
 
 use super::rows::{RowReader, RowWriter};
 use super::together::{COUNTS_KEPT_MAX, Together};
@@ -302,8 +303,8 @@ impl<'a> FrameReader<'a> {
         }
     }
 
-    /// A fault of a frame with a good checksum is the writer's. In one without, it is damage. `hint`: the bytes
-    /// that would come next, 0 at the end of a frame. `begin`: where the frame begins.
+    /// A fault of a frame with a good checksum is the writer's. In one without, it is damage. `hint`: the
+    /// bytes that would come next, 0 at the end of a frame. `begin`: where the frame begins.
     fn ended(
         &self,
         lines: FrameLines,

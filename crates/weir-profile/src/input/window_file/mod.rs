@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file of windows: lines of JSON, the first says of what machine they are. docs/reference/windows.md
-//! describes it for other programs. Format 1 is plain text with all keys in each line, for programs that make or
-//! read one; format 2 ([`frames`], [`rows`]) is what weir records, fifty times smaller. A file is hostile input:
-//! lines, windows, counts and names are bounded, and unknown keys are refused.
+//! describes it for other programs. Format 1 is plain text with all keys in each line, for programs that make
+//! or read one; format 2 ([`frames`], [`rows`]) is what weir records, fifty times smaller. A file is hostile
+//! input: lines, windows, counts and names are bounded, and unknown keys are refused.
 
 #[cfg(test)]
 mod format2_tests;
@@ -99,7 +99,7 @@ pub enum WindowFileError {
     /// A format of a later weir, or of none.
     #[error("format {0} of windows is not known to this weir, which reads formats 1 and 2")]
     Version(u32),
-    /// Lines of format 2 that somebody has decompressed.
+    /// Lines of format 2 that are decompressed already.
     #[error("its lines are of format 2, which is read compressed: compress it with zstd")]
     Decompressed,
     /// The first bytes of a recording, and no more.
@@ -134,8 +134,8 @@ impl WindowFile {
         WindowFile::read_as(bytes, true)
     }
 
-    /// The same for a report: of a recording that is too long for memory, windows that follow each other are taken
-    /// together, and a note says so.
+    /// The same for a report: of a recording that is too long for memory, windows that follow each other are
+    /// taken together, and a note says so.
     ///
     /// # Errors
     /// As [`WindowFile::read`].
@@ -154,8 +154,8 @@ impl WindowFile {
         WindowFile::parse(&String::from_utf8_lossy(bytes))
     }
 
-    /// Reads one of format 1. A last line without its end, of a recording that was killed, is left out, and a note
-    /// says so.
+    /// Reads one of format 1. A last line without its end, of a recording that was killed, is left out, and a
+    /// note says so.
     ///
     /// # Errors
     /// The first fault, with its line.

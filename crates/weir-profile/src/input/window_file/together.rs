@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Windows of a long recording, taken together so that all of them fit in memory: of a day two, four, eight to one.
-//! Counts and times are sums. Windows with a hole between them stay apart.
+//! Windows of a long recording, taken together so that all of them fit in memory: of a day two, four, eight
+//! to one. Counts and times are sums. Windows with a hole between them stay apart.
 
 use std::collections::BTreeMap;
 use weir_core::window::{Count, CountScope, WorkloadCounts};
@@ -93,8 +93,8 @@ impl Together {
     }
 }
 
-/// The same, without memory for more counts: readers do not know before how many a window has, and up to half of
-/// what they ask for is left over.
+/// The same, without memory for more counts: readers do not know before how many a window has, and up to half
+/// of what they ask for is left over.
 pub(super) fn without_room(mut window: Window) -> Window {
     window.machine.shrink_to_fit();
     window.workloads.shrink_to_fit();

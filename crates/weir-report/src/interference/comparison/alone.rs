@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What streams move alone in both results. A stream that has another rate alone is another device, or the same
-//! one at another time: a disk of a virtual machine, a throttled CPU. Its cells are not a repetition of each other.
+//! What streams move alone in both results. A stream that has another rate alone is another device, or the
+//! same one at another time: a disk of a virtual machine, a throttled CPU. Its cells are not a repetition of
+//! each other.
 
 use super::ComparedCell;
 use crate::interference::document::{InterferenceCell, InterferenceStream};
 use crate::interference::words;
 use serde::Serialize;
+use weir_core::units::geometric_mean;
 
 /// Rates alone that are further apart, one ÷ the other, are not those of one device.
 const APART_RATIO: f64 = 1.1;
@@ -38,8 +40,7 @@ pub(super) fn differences(
         }
     }
     let difference = |(stream, ratios): (InterferenceStream, Vec<f64>)| {
-        let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
-        let change_ratio = (logs / ratios.len() as f64).exp();
+        let change_ratio = geometric_mean(ratios)?;
         let is_apart = change_ratio.max(1.0 / change_ratio) > APART_RATIO;
         is_apart.then_some(AloneDifference {
             stream,
@@ -60,8 +61,8 @@ fn change(a: &InterferenceCell, b: &InterferenceCell) -> Option<f64> {
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
-/// In one sentence without its full stop, with the number of cells that differ and have such a stream. Nothing where
-/// all streams are alike.
+/// In one sentence without its full stop, with the number of cells that differ and have such a stream.
+/// Nothing where all streams are alike.
 pub(super) fn words(alone: &[AloneDifference], differing: usize) -> Option<String> {
     let mut names: Vec<String> = alone
         .iter()

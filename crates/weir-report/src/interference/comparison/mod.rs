@@ -123,8 +123,8 @@ pub struct FactDifference {
     pub b: Option<String>,
 }
 
-/// Compare two results. Cells are one where victim and background are, whatever the width and number of threads,
-/// unless a result has several of them.
+/// Compare two results. Cells are one where victim and background are, whatever the width and number of
+/// threads, unless a result has several of them.
 ///
 /// # Errors
 /// The results have no cell in common.

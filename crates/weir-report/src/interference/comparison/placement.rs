@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where hosts ran the CPUs of virtual machines. Results of two placements are compared at one that both have.
+//! Where hosts ran the CPUs of virtual machines. Results of two placements are compared at one that both
+//! have.
 
 use crate::interference::class::InfluenceClass;
 use crate::interference::document::{InterferenceCell, InterferenceDocument, PlacementPoint};
@@ -30,8 +31,8 @@ fn all(document: &InterferenceDocument) -> Vec<(f64, u32)> {
     found
 }
 
-/// Round trips of A and B to compare at, where their cells are of two placements: those that both have, with the
-/// most repetitions. Nothing where cells are of one placement, or no placement is in both.
+/// Round trips of A and B to compare at, where their cells are of two placements: those that both have, with
+/// the most repetitions. Nothing where cells are of one placement, or no placement is in both.
 pub fn common(a: &InterferenceDocument, b: &InterferenceDocument) -> Option<[f64; 2]> {
     if !is_apart(own(a)?, own(b)?) {
         return None;

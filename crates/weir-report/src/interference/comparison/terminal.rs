@@ -12,8 +12,8 @@ use std::fmt::Write;
 const KEY: &str = "The victim's change of bandwidth in A → in B, in %. ≠ beyond both intervals, = not, ? not known; \
     * another class.";
 
-/// Matrix, what only one result has, facts that differ, and the answer in one sentence. At most 80 columns wide;
-/// ends with a newline.
+/// Matrix, what only one result has, facts that differ, and the answer in one sentence. At most 80 columns
+/// wide; ends with a newline.
 #[must_use]
 pub fn comparison_terminal(comparison: &Comparison) -> String {
     let (a, b) = (&comparison.a, &comparison.b);

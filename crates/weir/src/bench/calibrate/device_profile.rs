@@ -60,7 +60,7 @@ pub struct Profile {
     /// Bandwidth of others before and after, the larger one; nothing without counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_bytes_per_sec: Option<f64>,
-    /// Where latency takes off.
+    /// Where latency begins to rise steeply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<StoredKnee>,
     /// What was measured, in that order.
@@ -68,7 +68,7 @@ pub struct Profile {
     pub points: Vec<StoredPoint>,
 }
 
-/// Where latency takes off.
+/// Where latency begins to rise steeply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredKnee {

@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use cli::CalibrateArgs;
 use device_profile::{Profile, ProfilePlace, StoredKnee, StoredPoint};
 use measurement::Measurement;
+pub use measurement::idle_latency;
 use placement::Placement;
 use render::{Decision, Outcome};
 use search::Point;
@@ -146,6 +147,20 @@ fn announce(site: &Placement, budget_ns: u64, may_oom_others: bool) {
             "the size of the last-level cache is not known: if it is large, latencies come out too low",
         ),
     }
+}
+
+/// The curve and the knee of a place, kept nowhere.
+///
+/// # Errors
+/// There is no memory or CPU, or nothing was known yet when it was stopped.
+pub fn curve(
+    args: &CalibrateArgs,
+    site: &Placement,
+    traffic: Traffic,
+    stop: Arc<AtomicUsize>,
+) -> Result<Outcome> {
+    let budget_ns = u64::try_from(args.max_duration.0.as_nanos()).unwrap_or(u64::MAX);
+    measured(args, site, traffic, budget_ns, stop)
 }
 
 /// All of it.

@@ -134,8 +134,8 @@ impl<'a> PairRig<'a> {
         }))
     }
 
-    /// Mean time of a line from the first CPU to the others and back, in a virtual machine. Nothing if one of them
-    /// is taken up by something else.
+    /// Mean time of a line from the first CPU to the others and back, in a virtual machine. Nothing if one of
+    /// them is taken up by something else.
     fn round_trip(&self) -> Result<Option<f64>> {
         let cpus = self.setup.site.all_cpus();
         let (Some((first, others)), true) = (cpus.split_first(), self.setup.is_virtual) else {

@@ -6,8 +6,8 @@
 //! site, disk, program (where, what) ──────────┘                          conditions (facts, caveats) ──┘
 //! ```
 //!
-//! `plan`, `placement` and `cells` are pure; `rounds` says what is measured next. A signal at any time leaves what was
-//! measured in whole repetitions.
+//! `plan`, `placement` and `cells` are pure; `rounds` says what is measured next. A signal at any time leaves
+//! what was measured in whole repetitions.
 
 mod cells;
 mod conditions;

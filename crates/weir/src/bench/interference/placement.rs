@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! On which cores the host runs the CPUs of a virtual machine. It moves them within seconds to minutes, and CPUs
-//! that share a cache share its way to memory: cells of two placements are cells of two machines. Round trips
-//! between CPUs show it (`weir_bench::round_trip`). Pure.
+//! On which cores the host runs the CPUs of a virtual machine. It moves them within seconds to minutes, and
+//! CPUs that share a cache share its way to memory: cells of two placements are cells of two machines. Round
+//! trips between CPUs show it (`weir_bench::round_trip`). Pure.
 
 use std::collections::BTreeMap;
 use weir_report::interference::{APART_RATIO, ROUND_TRIP_FACT};
@@ -94,8 +94,8 @@ impl Placements {
     }
 }
 
-/// The round trip of a repetition, of those before, between and after its measurements. Nothing if CPUs were moved
-/// meanwhile.
+/// The round trip of a repetition, of those before, between and after its measurements. Nothing if CPUs were
+/// moved meanwhile.
 pub fn steady(round_trips_ns: &[f64]) -> Option<f64> {
     let mut all = round_trips_ns.to_vec();
     all.sort_by(f64::total_cmp);

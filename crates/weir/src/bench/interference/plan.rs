@@ -16,8 +16,8 @@ const OVERHEAD_SECONDS: f64 = 0.03;
 const QUICK_SPAN_SECONDS: f64 = 0.35;
 /// What `--quick` takes at most, without what stands before the first measurement.
 pub const QUICK_SECONDS: f64 = 260.0;
-/// Repetitions that `--quick` makes room for: many short ones rather than few long ones, as the host of a virtual
-/// machine may spoil a part of them.
+/// Repetitions that `--quick` makes room for: many short ones rather than few long ones, as the host of a
+/// virtual machine may spoil a part of them.
 const QUICK_REPEATS: f64 = 16.0;
 
 /// A stream of a pair.

@@ -24,9 +24,10 @@ const RUN_MAX: Duration = Duration::from_secs(600);
 /// What a program has to end by itself.
 pub(super) const END_GRACE: Duration = Duration::from_secs(2);
 pub(super) const LOOK: Duration = Duration::from_millis(20);
-/// The shell goes to its cgroup, where there is one, before it becomes the command: no part of it runs elsewhere.
-/// weir holds the other end of its input. Once that is closed, also by a SIGKILL of weir, what reads it ends the
-/// process group. The reader has no parent in the group: the command has no child that it did not start.
+/// The shell goes to its cgroup, where there is one, before it becomes the command: no part of it runs
+/// elsewhere. weir holds the other end of its input. Once that is closed, also by a SIGKILL of weir, what
+/// reads it ends the process group. The reader has no parent in the group: the command has no child that it
+/// did not start.
 const BEGIN: &str = r#"
 [ -z "$1" ] || echo $$ > "$1/cgroup.procs" || exit
 exec 3<&0 </dev/null

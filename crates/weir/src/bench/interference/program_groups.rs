@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cgroups of the commands that are streams: where one can be made, each has its own, so that all that it started
-//! can be ended.
+//! Cgroups of the commands that are streams: where one can be made, each has its own, so that all that it
+//! started can be ended.
 
 use super::super::cli::BenchInterferenceArgs;
 use super::program::{END_GRACE, LOOK};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The order of a run: round after round, each with one repetition of each pair in random order. So the repetitions
-//! of a cell lie all over the run, and what changes within minutes (neighbours on the host, frequency, a disk's
-//! cache) is inside its interval. Each repetition has memory of its own.
+//! The order of a run: round after round, each with one repetition of each pair in random order. So the
+//! repetitions of a cell lie all over the run, and what changes within minutes (neighbours on the host,
+//! frequency, a disk's cache) is inside its interval. Each repetition has memory of its own.
 
 use super::cells::{PairSamples, RepetitionSample};
 use super::conditions::SeenFrequency;

@@ -31,7 +31,7 @@ enum Initial {
 }
 
 /// A key above `[controller]`.
-const INITIAL: [(&str, Initial); 26] = [
+const INITIAL: [(&str, Initial); 28] = [
     ("limit", Initial::Default("false")),
     ("set-point", Initial::None("\"8GiB/s\"")),
     ("capacity", Initial::None("\"20GiB/s\"")),
@@ -55,6 +55,8 @@ const INITIAL: [(&str, Initial); 26] = [
     ("json", Initial::Default("false")),
     ("record", Initial::None("\"/var/lib/weir/today.weir\"")),
     ("metrics", Initial::None("\"127.0.0.1:9779\"")),
+    ("page", Initial::None("\"127.0.0.1:9780\"")),
+    ("page-token-file", Initial::None("\"/etc/weir-page.token\"")),
     ("push", Initial::None("\"http://127.0.0.1:8428/write\"")),
     ("push-interval", Initial::Default("\"10s\"")),
     ("push-token-file", Initial::None("\"/etc/weir.token\"")),

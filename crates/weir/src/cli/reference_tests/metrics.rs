@@ -5,9 +5,10 @@ use super::page::{cell, code, table};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
+use weir_core::seam::plan::Outcome;
 use weir_core::seam::snapshot::{Delivery, SelfCost, Snapshot};
-use weir_core::{Observation, Plan};
-use weir_store::metrics::{Dialect, Totals, metrics};
+use weir_core::{Bytes, Nanos, Observation, Plan, WorkloadId};
+use weir_store::metrics::{Dialect, OwnProcess, Totals, metrics};
 
 /// A table of all metrics, in the order of the page.
 pub fn section() -> String {
@@ -83,7 +84,15 @@ fn labels(page: &str) -> BTreeMap<String, Vec<String>> {
 /// A page on which each metric has a sample.
 fn page() -> String {
     let (snapshot, totals) = sample();
-    metrics(&snapshot, &totals, Dialect::OpenMetrics)
+    let own = OwnProcess {
+        cpu: Nanos(1),
+        resident: Some(Bytes(1)),
+        address_space: Some(Bytes(1)),
+        open_fds: Some(1),
+        max_fds: Some(1),
+        start_unix_secs: Some(1.0),
+    };
+    metrics(&snapshot, &totals, Some(&own), Dialect::OpenMetrics)
 }
 
 /// A tick that has all that metrics are made of. Made of JSON, in which what is not said has its default.
@@ -102,10 +111,12 @@ fn sample() -> (Snapshot, Totals) {
         .into_iter()
         .enumerate()
     {
+        let way = json!({ "bytes_per_sec": 5e8, "provenance": provenance });
         let decided = |id: &String| {
             json!({
                 "id": id, "bandwidth": { "bytes_per_sec": 1e9, "provenance": provenance }, "limit_cpus": 0.5,
-                "throttled_ns": 1, "why": { "why": "learning" },
+                "throttled_ns": 1, "why": { "why": "learning" }, "allowed_bytes_per_sec": 1e9,
+                "traffic": { "read": way, "write": way, "age_ns": 0 },
             })
         };
         let seen = |id: &String| {
@@ -119,20 +130,35 @@ fn sample() -> (Snapshot, Totals) {
             "groups": [{ "id": id, "read_bytes": reading(64), "write_bytes": reading(64) }],
             "workloads": workloads.iter().map(seen).collect::<Vec<_>>(),
         }));
-        let state = json!({ "id": 0, "set_point_bytes_per_sec": 4e9, "correction_ratio": 1.0 });
+        let state = json!({
+            "id": 0, "set_point_bytes_per_sec": 4e9, "correction_ratio": 1.0, "unattributed_bytes_per_sec": 1e6,
+        });
         let plan: Plan = of_json(json!({
             "seq": 0, "at": at, "devices": [state], "actions": [],
             "workloads": workloads.iter().map(decided).collect::<Vec<_>>(),
         }));
-        totals.add(&observation, &plan);
+        let outcomes: Vec<Outcome> = Vec::new();
+        totals.add(&observation, &plan, &outcomes);
         snapshot.plan = plan;
     }
     snapshot.description = of_json(json!({
         "kernel": "", "cpu_count": 1, "facts": [],
-        "devices": [{ "id": 0, "name": "cxl", "counter_mask_bytes": u64::MAX }],
+        "devices": [{
+            "id": 0, "name": "cxl", "counter_mask_bytes": u64::MAX, "capacity_bytes_per_sec": 1e10,
+        }],
         "groups": [{ "id": id, "node": 2, "size_bytes": 1 }],
     }));
     snapshot.latencies = of_json(json!([{ "id": 0, "mean_ns": reading(300), "source": "probe" }]));
+    snapshot.pod_names = of_json(json!({
+        "pods": { pod.trim_start_matches("pod"): { "namespace": "shop", "pod": "web-0" } },
+        "containers": { container: "app" },
+    }));
+    totals.follow_pod_names(&snapshot.pod_names);
+    snapshot.devload = of_json(json!([{
+        "id": 0, "load": { "at": 1, "value": { "Ok": "light" } },
+    }]));
+    let limited = workloads.iter().map(|id| (WorkloadId::new(id.as_str()), 1));
+    snapshot.limited_since_unix_ms = limited.collect();
     snapshot.push = Some(Delivery::default());
     snapshot.self_cost = Some(SelfCost::default());
     (snapshot, totals)
@@ -147,7 +173,7 @@ fn each_metric_has_a_row_with_type_unit_and_labels() {
     let text = section();
     for row in [
         "| `weir_cxl_read_bytes_total` | counter | bytes | `device`, `group`, `node` | Bytes read",
-        "| `weir_cgroup_cxl_bytes_total` | counter | bytes | `cgroup`, `pod_uid`, `container_id`, `source`, `machine` | ",
+        "| `weir_cgroup_cxl_bytes_total` | counter | bytes | `cgroup`, `namespace`, `pod`, `container`, `pod_uid`, `container_id`, `source`, `machine` | ",
         "| `weir_limiting` | gauge | – | – | ",
         "| `weir_source_info` | info | – | `device`, `backend`, `quality` | ",
         "| `weir_push_sent_batches_total` | counter | ",

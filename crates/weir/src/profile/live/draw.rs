@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The live screen: a pure function of the model. From top to bottom: where the windows are, the first lines of the
-//! report, a row for each subject, the chosen one's stalls and stages, the keys.
+//! The live screen: a pure function of the model. From top to bottom: where the windows are, the first lines
+//! of the report, a row for each subject, the chosen one's stalls and stages, the keys.
 
 use super::frame::{LiveFrame, LiveRow};
 use super::model::LiveModel;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the frames of the screen come from: a thread that plays a recording, or one that counts here and another
-//! that makes figures of what it counts, so that the counters' turns wait for no figure.
+//! Where the frames of the screen come from: a thread that plays a recording, or one that counts here and
+//! another that makes figures of what it counts, so that the counters' turns wait for no figure.
 
 use super::frame::{LiveFrame, moment};
 use super::player::WindowPlayer;

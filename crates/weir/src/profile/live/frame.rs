@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the screen shows of some windows: the first lines of their report, and of each subject its findings, stalls
-//! and stages. Names are harmless from here on.
+//! What the screen shows of some windows: the first lines of their report, and of each subject its findings,
+//! stalls and stages. Names are harmless from here on.
 
 use crate::output::text::harmless;
 use crate::profile::waits_in::WaitsIn;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir profile live`: the first lines of a report, and stalls and stages of each workload, refreshed each window.
-//! Reading order: [`feed`] (a recording that is played by [`player`], or counts of this machine), [`frame`] (what is
-//! shown of them), [`model`] (keys), [`table`] and [`draw`] (layout). Terminal and keys are those of `weir top`.
+//! `weir profile live`: the first lines of a report, and stalls and stages of each workload, refreshed each
+//! window. Reading order: [`feed`] (a recording that is played by [`player`], or counts of this machine),
+//! [`frame`] (what is shown of them), [`model`] (keys), [`table`] and [`draw`] (layout). Terminal and keys
+//! are those of `weir top`.
 
 mod draw;
 mod feed;
@@ -67,7 +68,8 @@ pub fn live(args: &LiveArgs, roots: &Roots) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The windows to play, with those of the idle machine and words for the first line; nothing where this machine counts.
+/// The windows to play, with those of the idle machine and words for the first line; nothing where this
+/// machine counts.
 fn recording(args: &LiveArgs) -> Result<Option<(WindowFile, Option<WindowFile>, String)>> {
     let idle = args.idle.as_deref().map(windows_of).transpose()?;
     if let Some(path) = &args.file {

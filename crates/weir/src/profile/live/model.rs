@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the screen shows, computed from frames and keys. It has no terminal, so that tests can call all of it.
+//! What the screen shows, computed from frames and keys. It has no terminal, so that tests can call all of
+//! it.
 
 use super::frame::{LiveFrame, LiveRow};
 use crate::top::keys::{Act, typed, wish};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording that is played: each window with those before it, at the recording's own pace, and moves through it.
+//! A recording that is played: each window with those before it, at the recording's own pace, and moves
+//! through it.
 
 use super::feed::{FeedError, FeedSender};
 use super::frame::{LiveFrame, moment};

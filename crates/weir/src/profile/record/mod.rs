@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir profile record`: counts of this machine, window by window, in a file that `weir profile report` reads.
-//! weir-linux counts; here are the file ([`window_sink`]), the end, and what is said.
+//! `weir profile record`: counts of this machine, window by window, in a file that `weir profile report`
+//! reads. weir-linux counts; here are the file ([`window_sink`]), the end, and what is said.
 
 mod summary;
 mod window_sink;

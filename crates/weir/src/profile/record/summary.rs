@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a recording says of itself: how many windows it has, what could not be counted and why, and what to type
-//! next.
+//! What a recording says of itself: how many windows it has, what could not be counted and why, and what to
+//! type next.
 
 use super::window_sink::WindowSink;
 use crate::output::text::harmless;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of windows while it grows: a window at a time, so that a recording that is killed leaves all windows
-//! but the last.
+//! The file of windows while it grows: a window at a time, so that a recording that is killed leaves all
+//! windows but the last.
 
 use crate::profile::shown;
 use std::fs::File;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a recording of a simulated server is compared with, as an operator would have it: the machine when it was
-//! calibrated, idle and without faults, and each workload when it ran there alone.
+//! What a recording of a simulated server is compared with, as an operator would have it: the machine when it
+//! was calibrated, idle and without faults, and each workload when it ran there alone.
 
 use super::{described, record_server};
 use anyhow::Result;
@@ -13,11 +13,11 @@ use weir_profile::WindowFile;
 /// Length of the window in which the idle machine is measured, µs: it does little in a short one.
 const IDLE_WINDOW_US: f64 = 12_000.0;
 
-/// Counts of the machine with next to no load, which waits are compared with, then of each workload alone, which
-/// its lines are compared with.
+/// Counts of the machine with next to no load, which waits are compared with, then of each workload alone,
+/// which its lines are compared with.
 ///
-/// Write-backs to memory of the idle machine are left out: they come with the read that puts them out and wait for
-/// it there too.
+/// Write-backs to memory of the idle machine are left out: they come with the read that puts them out and
+/// wait for it there too.
 ///
 /// # Errors
 /// A figure of the machine is out of range.

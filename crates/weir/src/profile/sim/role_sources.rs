@@ -103,8 +103,8 @@ const M2P: &[Line] = &[
     ("m2pcie.wb.cxl.full", "no_credit.data"),
 ];
 
-// Buffers are by direction: `reads` is the direction that data of reads takes, with the completions of writes;
-// `wb` is the other, with the requests of reads. Lines are those with data.
+// Buffers are by direction: `reads` is the direction that data of reads takes, with the completions of
+// writes; `wb` is the other, with the requests of reads. Lines are those with data.
 const CXLCM: &[Line] = &[
     ("port.any.any.clock", "clock"),
     ("port.reads.cxl.lines", "rxc_inserts.mem_data"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weir profile sim` can run: the cases of `scenarios/profile/`, machines drawn by their seed, and files.
+//! What `weir profile sim` can run: the cases of `scenarios/profile/`, machines drawn by their seed, and
+//! files.
 
 use crate::output::text::{harmless, perhaps};
 use crate::sim::builtin_scenarios::{one_line, read_at_most};

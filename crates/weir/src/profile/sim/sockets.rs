@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two sockets, each a simulated server with its device, without traffic between them: `A+B` runs scenario A on
-//! socket 0 and B on socket 1. Their counts stand in one file as `weir profile record` would write them: boxes of a
-//! socket in one sum, ports and devices numbered on.
+//! Two sockets, each a simulated server with its device, without traffic between them: `A+B` runs scenario A
+//! on socket 0 and B on socket 1. Their counts stand in one file as `weir profile record` would write them:
+//! boxes of a socket in one sum, ports and devices numbered on.
 
 use super::scenarios::ServerRuns;
 use super::windows::summed;
@@ -84,8 +84,8 @@ pub fn record_sockets(scenarios: &[(Scenario, u64)]) -> Result<SocketRecording> 
     })
 }
 
-/// The windows of all sockets, side by side; that of a single one as it is. Windows without a machine, of workloads
-/// alone, follow each other.
+/// The windows of all sockets, side by side; that of a single one as it is. Windows without a machine, of
+/// workloads alone, follow each other.
 fn joined(mut files: Vec<WindowFile>) -> WindowFile {
     if files.len() == 1
         && let Some(only) = files.pop()
@@ -187,7 +187,8 @@ mod tests {
     use super::*;
     use weir_profile::report::{Options, report};
 
-    /// A full device at socket 0 beside a healthy one at socket 1: it is named, with its socket's figures apart.
+    /// A full device at socket 0 beside a healthy one at socket 1: it is named, with its socket's figures
+    /// apart.
     #[test]
     fn the_full_device_of_two_is_named() {
         let runs = SocketRuns::named("device-saturated:strong+healthy").unwrap();

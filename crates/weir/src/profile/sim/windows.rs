@@ -2,8 +2,8 @@
 //! Windows of what the synthetic server counted, as a program that reads such counters would write them:
 //! by role, with the time for which each was counted.
 //!
-//! CPUs are summed, by workload and over the machine. Boxes outside of the cores stay apart, so that a hot line
-//! shows. A box whose turn it was not has no count, and a reason.
+//! CPUs are summed, by workload and over the machine. Boxes outside of the cores stay apart, so that a hot
+//! line shows. A box whose turn it was not has no count, and a reason.
 
 use super::role_sources::{RoleSource, role_sources};
 use std::collections::{BTreeMap, BTreeSet};

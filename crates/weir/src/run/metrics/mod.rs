@@ -2,15 +2,16 @@
 //! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
 //! Threads of their own answer the clients ([`http`]).
 
-mod http;
+mod process;
 
+use super::http::{self, Answer, Request};
 use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
-use http::Answer;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_core::owner::PodNames;
 use weir_core::seam::plan::Plan;
 use weir_core::seam::snapshot::Snapshot;
 use weir_store::Tick;
@@ -18,6 +19,15 @@ use weir_store::metrics::{Dialect, Totals, metrics};
 
 /// The value is not made more often than this, since it costs a copy of most of the snapshot.
 const SPACING: Duration = Duration::from_millis(500);
+
+/// What there is. It holds no name of a workload, so nothing in it can be hostile.
+const FRONT_PAGE: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>weir</title>\n<h1>weir ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1>\n<p>weir keeps CXL memory fast, and shows which workload uses how much of it.\n\
+     <ul>\n<li><a href=\"/metrics\">/metrics</a>: devices, cgroups, limits and weir itself, \
+     for Prometheus and its kin. OpenMetrics 1.0 for clients that accept it.\n</ul></html>\n"
+);
 
 /// What the loop left behind, for the next request.
 type Newest = Mutex<Option<Arc<(Snapshot, Totals)>>>;
@@ -42,8 +52,9 @@ impl Exporter {
         let newest: Arc<Newest> = Arc::default();
         let source = Arc::clone(&newest);
         http::serve(
+            "weir-metrics",
             listener,
-            Arc::new(move |open_metrics| answer(&source, open_metrics)),
+            Arc::new(move |request| answer(&source, request).into()),
         )
         .context("cannot start the thread for metrics")?;
         Ok(Exporter {
@@ -61,7 +72,8 @@ impl Exporter {
 
     /// Counts a tick.
     pub fn count(&mut self, tick: &Tick) {
-        self.totals.add(&tick.observation, &tick.plan);
+        self.totals
+            .add(&tick.observation, &tick.plan, &tick.outcomes);
     }
 
     /// Leaves the newest tick for the threads that answer, unless the last one is not old.
@@ -71,6 +83,7 @@ impl Exporter {
             return;
         }
         self.left_at = Some(now);
+        self.totals.follow_pod_names(&snapshot.pod_names);
         let value = Arc::new((shown_by_metrics(snapshot), self.totals.clone()));
         // Locked only while a pointer is copied.
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
@@ -119,16 +132,27 @@ fn shown_by_metrics(snapshot: &Snapshot) -> Snapshot {
         latencies: snapshot.latencies.clone(),
         devload: snapshot.devload.clone(),
         throttled_cpus: snapshot.throttled_cpus.clone(),
-        limited_since_unix_ms: BTreeMap::new(),
+        limited_since_unix_ms: snapshot.limited_since_unix_ms.clone(),
         scheduler: None,
         processes: BTreeMap::new(),
+        pod_names: PodNames::default(),
         push: snapshot.push.clone(),
         skipped: Vec::new(),
         ..*snapshot
     }
 }
 
-fn answer(newest: &Newest, open_metrics: bool) -> Answer {
+fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
+    match request.path() {
+        "/metrics" => {}
+        "/" => return Answer::page("text/html; charset=utf-8", FRONT_PAGE.to_owned()),
+        _ => {
+            let what = "the metrics are at /metrics, what else there is at /\n";
+            return Answer::error("404 Not Found", what);
+        }
+    }
+    let accepts = request.header("accept").unwrap_or_default();
+    let open_metrics = accepts.contains("application/openmetrics-text");
     let value = newest
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -145,7 +169,10 @@ fn answer(newest: &Newest, open_metrics: bool) -> Answer {
         )
     };
     match value {
-        Some(value) => Answer::page(kind, metrics(&value.0, &value.1, dialect)),
+        Some(value) => {
+            let own = process::own_process();
+            Answer::page(kind, metrics(&value.0, &value.1, Some(&own), dialect))
+        }
         None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),
     }
 }
@@ -153,9 +180,8 @@ fn answer(newest: &Newest, open_metrics: bool) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::http::tests::{status, with_request};
     use crate::top::testing;
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
     use weir_core::seam::observation::{Reading, WorkloadKind, WorkloadReading};
     use weir_core::seam::plan::Decision;
     use weir_core::seam::snapshot::Delivery;
@@ -182,6 +208,12 @@ mod tests {
         let mut snapshot = testing::snapshot(1000, 200.0);
         snapshot.push = Some(Delivery::default());
         snapshot.skipped_total = 3;
+        let ids = snapshot
+            .plan
+            .workloads
+            .iter()
+            .map(|verdict| verdict.id.clone());
+        snapshot.limited_since_unix_ms = ids.map(|id| (id, 1000)).collect();
         for verdict in &mut snapshot.plan.workloads {
             verdict.throttled_ns = Some(Nanos(9));
         }
@@ -193,22 +225,29 @@ mod tests {
             plan: snapshot.plan.clone(),
             ..Tick::default()
         });
-        exporter.leave(&snapshot);
-        let mut stream = TcpStream::connect(exporter.address()).unwrap();
-        let request = b"GET /metrics HTTP/1.1\r\n\r\n";
-        stream.write_all(request).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (_, page) = text.split_once("\r\n\r\n").unwrap();
-        let whole = metrics(&snapshot, &exporter.totals, Dialect::Prometheus);
-        assert_eq!(page, whole);
+        let text =
+            |snapshot: &Snapshot| metrics(snapshot, &exporter.totals, None, Dialect::Prometheus);
+        let page = text(&shown_by_metrics(&snapshot));
+        assert_eq!(page, text(&snapshot));
         for metric in [
             "weir_cgroup_limit_cpus{",
             "weir_throttle_ratio{",
+            "weir_cgroup_limited_since_timestamp_seconds{",
             "weir_cxl_request_latency_seconds{",
             "weir_push_waiting_batches ",
         ] {
             assert!(page.contains(metric), "no {metric} in {page}");
+        }
+    }
+
+    #[test]
+    fn the_front_page_links_to_the_metrics() {
+        assert!(FRONT_PAGE.contains("<a href=\"/metrics\">"));
+        let newest = Newest::default();
+        for (path, expected) in [("/", "200"), ("/metrics", "503"), ("/else", "404")] {
+            let head = format!("GET {path} HTTP/1.1\r\n\r\n");
+            let answered = with_request(head.as_bytes(), |request| Some(answer(&newest, request)));
+            assert_eq!(status(answered.as_ref()), Some(expected), "{path}");
         }
     }
 }

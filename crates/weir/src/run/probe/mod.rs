@@ -17,7 +17,7 @@
 //! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a
 //! machine that does nothing else, no ring is so large that a cache of some hundred MiB forgets it.
 
-mod placement;
+pub mod placement;
 mod prober;
 mod uncached_reads;
 
@@ -26,6 +26,7 @@ use prober::{Found, Prober};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use uncached_reads::reads;
+use weir_core::owner::PodNames;
 use weir_core::seam::observation::{
     Excluded, LatencyReading, LatencySource, ProbeReading, WorkloadReading,
 };
@@ -140,6 +141,10 @@ impl Platform for Probed {
 
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.inner.processes()
+    }
+
+    fn pod_names(&self) -> Arc<PodNames> {
+        self.inner.pod_names()
     }
 
     fn exclude(&mut self, patterns: &[String], weighted: &[String]) {

@@ -12,7 +12,7 @@ mod queue;
 mod send;
 mod target;
 
-pub use target::Target;
+pub use target::{Target, token};
 
 use super::lossy::{Drained, Lossy};
 use super::sink::{Sink, TickContext};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Exit codes of `weir run` and `weir record`: a service manager can tell what a restart may mend from what it
-//! cannot. The numbers and names are those of systemd.exec(5) and sysexits.h.
+//! Exit codes of `weir run` and `weir record`: a service manager can tell what a restart may mend from what
+//! it cannot. The numbers and names are those of systemd.exec(5) and sysexits.h.
 
 use super::log_format::LogFormat;
 use super::opening::Unavailable;

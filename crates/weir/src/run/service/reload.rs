@@ -170,6 +170,8 @@ fn keep(old: &Settings, new: &mut Settings) -> Vec<&'static str> {
         "json" json,
         "record" record,
         "metrics" metrics,
+        "page" page,
+        "page-token-file" page_token_file,
         "push" push,
         "push-interval" push_interval,
         "push-token-file" push_token_file,

@@ -2,8 +2,9 @@
 //! Which signal ends weir, and which has the settings read again.
 //!
 //! SIGHUP has two senses. A terminal that is closed sends it to the programs on it, and weir must then end
-//! and restore limits. An operator sends it to a service, to have the settings read again. What tells them apart
-//! is known at the start: a service has no controlling terminal, and `nohup` makes a program ignore SIGHUP.
+//! and restore limits. An operator sends it to a service, to have the settings read again. What tells them
+//! apart is known at the start: a service has no controlling terminal, and `nohup` makes a program ignore
+//! SIGHUP.
 //!
 //! | at the start | SIGHUP |
 //! |---|---|

@@ -11,8 +11,8 @@ use weir_hw::type2::{Bias, CacheState, DeviceOp, HostOp, LineHome};
 #[derive(Debug, Args)]
 #[command(after_help = TYPE2_HELP)]
 pub struct Type2Args {
-    /// Follow one access: of the accelerator NC-P, NC-rd, NC-wr, CO-rd, CO-wr, CS-rd; of a core ld, nt-ld, st,
-    /// nt-st, flush, demote
+    /// Follow one access: of the accelerator NC-P, NC-rd, NC-wr, CO-rd, CO-wr, CS-rd; of a core ld, nt-ld,
+    /// st, nt-st, flush, demote
     #[arg(long, value_name = "OP", value_parser = operation)]
     pub op: Option<Operation>,
 
@@ -62,8 +62,8 @@ pub struct Type2Args {
     #[arg(long, value_name = "PATH", conflicts_with = "op")]
     pub out: Option<PathBuf>,
 
-    /// Run an engine of the accelerator on a file, page by page: its bytes go to stdout or --out, its clocks to
-    /// stderr, or to stdout with --out
+    /// Run an engine of the accelerator on a file, page by page: its bytes go to stdout or --out, its clocks
+    /// to stderr, or to stdout with --out
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["op", "explore", "profile"])]
     pub engine: Option<Engine>,
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir sim type2 --engine NAME FILE…`: what an engine of the accelerator makes of a file, page by page, and how
-//! many clocks it takes (`weir_hw::engines`, equal to the RTL).
+//! `weir sim type2 --engine NAME FILE…`: what an engine of the accelerator makes of a file, page by page, and
+//! how many clocks it takes (`weir_hw::engines`, equal to the RTL).
 
 use super::cli::{Engine, Type2Args};
 use super::lz4_frame::{FrameWriter, FramedBlock, read_frame};
@@ -49,8 +49,8 @@ struct EngineOutput {
 /// Runs an engine.
 ///
 /// # Errors
-/// A file cannot be read, is empty or too large, files to compare differ in length, the engine refuses what it is
-/// given, or the result cannot be written.
+/// A file cannot be read, is empty or too large, files to compare differ in length, the engine refuses what
+/// it is given, or the result cannot be written.
 pub fn run(args: &Type2Args, engine: Engine) -> Result<Exit> {
     if args.out.is_none() && io::stdout().is_terminal() {
         bail!("the result is bytes, and stdout is a terminal: give --out FILE, or a pipe");

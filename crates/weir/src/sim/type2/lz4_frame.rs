@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Blocks of many pages in one file: LZ4's frame format (`lz4_Frame_format.md` of the LZ4 project) with one setting,
-//! so that `lz4 -d` reads what the encoder made.
+//! Blocks of many pages in one file: LZ4's frame format (`lz4_Frame_format.md` of the LZ4 project) with one
+//! setting, so that `lz4 -d` reads what the encoder made.
 
 use anyhow::{Result, bail, ensure};
 
-/// Magic number, version 1 with independent blocks and no checksums, blocks of at most 64 KiB, and the header's
-/// own check byte.
+/// Magic number, version 1 with independent blocks and no checksums, blocks of at most 64 KiB, and the
+/// header's own check byte.
 const HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
 const MAGIC_BYTES: usize = 4;
 /// In a block's length: its bytes are stored as they are.
@@ -58,8 +58,8 @@ pub enum FramedBlock<'a> {
     Stored(&'a [u8]),
 }
 
-/// The blocks of a frame; nothing where the bytes are none. A frame's first bytes are no LZ4 block: they are a match
-/// before anything was decoded.
+/// The blocks of a frame; nothing where the bytes are none. A frame's first bytes are no LZ4 block: they are
+/// a match before anything was decoded.
 ///
 /// # Errors
 /// It has other settings, or ends too soon or too late.

@@ -30,8 +30,8 @@ use weir_hw::type2::{DeviceOp, LineHome};
 /// Does it.
 ///
 /// # Errors
-/// The profile cannot be read or is wrong, the states exclude each other, a file cannot be read or written, or an
-/// engine refuses it.
+/// The profile cannot be read or is wrong, the states exclude each other, a file cannot be read or written,
+/// or an engine refuses it.
 pub fn type2(args: &Type2Args) -> Result<Exit> {
     if let Some(engine) = args.engine {
         return engines::run(args, engine);

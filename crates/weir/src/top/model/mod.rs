@@ -22,6 +22,7 @@ use crate::profile::waits_in::WaitsIn;
 use crate::recordings::replay_screen::Past;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_core::owner::PodNames;
 use weir_core::seam::observation::DevLoad;
 use weir_core::seam::plan::{Decision, DeviceState};
 use weir_core::seam::sched_stats::WorkloadStats;
@@ -75,7 +76,7 @@ pub struct Branch {
 impl TopRow {
     /// A workload of which no more is known than this.
     pub fn leaf(verdict: Decision) -> TopRow {
-        let (tag, keep) = tag(verdict.id.as_str(), "");
+        let (tag, keep) = tag(verdict.id.as_str(), "", &PodNames::default());
         TopRow {
             label: tag + &text::harmless(verdict.id.as_str()),
             keep,
@@ -289,7 +290,7 @@ impl Model {
             // Rows that match the filter are shown.
             false => &none,
         };
-        self.open_up(newest, tree::arrange(rows, folded, &key))
+        self.open_up(newest, tree::arrange(rows, folded, &newest.pod_names, &key))
     }
 
     /// By what rows are sorted.
@@ -347,6 +348,8 @@ fn row(
     all: BytesPerSec,
 ) -> TopRow {
     let means = means.get(&verdict.id).copied().unwrap_or_default();
+    let id = verdict.id.as_str();
+    let (tag, keep) = tag(id, "", &newest.pod_names);
     let bandwidth = means.bandwidth.get().map(BytesPerSec::new);
     let stats = newest.scheduler.as_ref();
     TopRow {
@@ -360,6 +363,8 @@ fn row(
         scheduled: stats
             .and_then(|stats| stats.workloads.get(&verdict.id))
             .copied(),
+        label: tag + &text::harmless(id),
+        keep,
         ..TopRow::leaf(verdict.clone())
     }
 }

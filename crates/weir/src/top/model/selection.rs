@@ -3,10 +3,20 @@
 
 use super::{Branch, Model, Sort, TopRow};
 use crate::profile::waits_in::WaitsIn;
+use crate::top::tag::tag;
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
+use weir_core::owner::PodNames;
+use weir_core::seam::plan::Decision;
 
 impl Model {
+    /// The pod, container or machine of a workload, to be put before its name.
+    pub fn tag(&self, verdict: &Decision) -> String {
+        let none = PodNames::default();
+        let names = self.snapshot().map_or(&none, |newest| &newest.pod_names);
+        tag(verdict.id.as_str(), "", names).0
+    }
+
     /// Shows what a running profile says of workloads, or that none runs.
     pub fn set_waits(&mut self, waits: Option<BTreeMap<WorkloadId, WaitsIn>>) {
         if self.waits != waits {

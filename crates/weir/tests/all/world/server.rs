@@ -67,13 +67,17 @@ impl Kind {
             Kind::Prometheus { target } => {
                 let config = format!(
                     "global: {{scrape_interval: 300ms, scrape_timeout: 300ms}}\n\
+                     rule_files: ['{}/rules/*.yml']\n\
                      scrape_configs:\n- job_name: weir\n  static_configs:\n  \
-                     - targets: ['{target}']\n"
+                     - targets: ['{target}']\n",
+                    dir.display()
                 );
                 fs::write(dir.join("prometheus.yml"), config).unwrap();
                 command
                     .arg(format!("--config.file={}/prometheus.yml", dir.display()))
                     .arg(format!("--storage.tsdb.path={data}"))
+                    // Recordings of the simulator lie in the past.
+                    .arg("--storage.tsdb.retention.time=100y")
                     .arg(format!("--web.listen-address={address}"));
             }
             Kind::VictoriaMetrics => {
@@ -84,6 +88,7 @@ impl Kind {
                     .args([
                         "-memory.allowedBytes=256MB",
                         "-storage.minFreeDiskSpaceBytes=1",
+                        "-retentionPeriod=100y",
                     ]);
             }
             Kind::InfluxDb => {
@@ -107,8 +112,14 @@ impl Kind {
 impl Server {
     /// Starts it, or says why this test is left out.
     pub fn start(kind: Kind) -> Option<Server> {
+        Server::start_with(kind, |_| ())
+    }
+
+    /// The same, in a folder that was prepared: `data` has what it stores, `rules` its rules.
+    pub fn start_with(kind: Kind, prepare: impl FnOnce(&Path)) -> Option<Server> {
         let program = program(kind)?;
         let dir = tempfile::tempdir().unwrap();
+        prepare(dir.path());
         let log = dir.path().join("log");
         let address = free_address();
         let child = kind
@@ -148,9 +159,13 @@ impl Server {
     }
 
     pub fn post(&self, path: &str, query: &[(&str, &str)]) -> Option<String> {
+        self.send(path, query, "")
+    }
+
+    pub fn send(&self, path: &str, query: &[(&str, &str)], body: &str) -> Option<String> {
         let agent = agent();
         let request = agent.post(format!("http://{}{path}", self.address));
-        let mut answer = request.query_pairs(query.iter().copied()).send("").ok()?;
+        let mut answer = request.query_pairs(query.iter().copied()).send(body).ok()?;
         answer.body_mut().read_to_string().ok()
     }
 }
@@ -174,6 +189,11 @@ fn agent() -> ureq::Agent {
 
 fn program(kind: Kind) -> Option<PathBuf> {
     let (package, name) = kind.names();
+    program_of(package, name)
+}
+
+/// A program of one of the servers' packages, or nothing, and why.
+pub fn program_of(package: &str, name: &str) -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
     let unpacked = cache.map(|dir| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's own perf, by its event of CPU time: the made machine's fields lie where that event reads nothing,
-//! so that each event of the tables counts the nanoseconds for which tasks ran.
+//! The kernel's own perf, by its event of CPU time: the made machine's fields lie where that event reads
+//! nothing, so that each event of the tables counts the nanoseconds for which tasks ran.
 
 use super::{pmu, roots};
 use crate::counters::windows::{Asked, HeldCommand, RecordError, WindowRecorder};

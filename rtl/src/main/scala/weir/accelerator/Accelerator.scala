@@ -16,8 +16,8 @@ import chisel3.util._
   *  DMA: completions, then writes, then descriptors, then reads; those of all units by turns
   * }}}
   *
-  * One clock. Reads are under way at a time as the units' read-ahead allows, so the port may hold requests back, but
-  * must not keep answers in another order than that of their tag.
+  * One clock. Reads are under way at a time as the units' read-ahead allows, so the port may hold requests
+  * back, but must not keep answers in another order than that of their tag.
   */
 class Accelerator(p: AcceleratorParameters = AcceleratorParameters()) extends Module {
   val io = IO(new Bundle {

@@ -7,8 +7,8 @@ import AcceleratorMap.{Counter, Doorbell, Header, Op, Status}
 
 /** The registers of the accelerator: capabilities, the ring's settings, sums, and counters of each operation.
   *
-  * Words are answered in the clock in which they are asked for. Everything else of the BAR reads 0, and stores
-  * there change nothing. The counters of operation 0 are of requests without an operation.
+  * Words are answered in the clock in which they are asked for. Everything else of the BAR reads 0, and
+  * stores there change nothing. The counters of operation 0 are of requests without an operation.
   */
 class AcceleratorCsr(p: AcceleratorParameters) extends Module {
   val io = IO(new Bundle {

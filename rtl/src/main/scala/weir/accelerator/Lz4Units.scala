@@ -11,8 +11,9 @@ import AcceleratorMap.{Flag, Op, Status}
   *  memory ─► LineReader ─► engine ─► beats, bytes of the result and of the room alone ─► memory
   * }}}
   *
-  * No byte behind the result or the room is written. What does not fit is refused; what was written before a refusal
-  * is worthless. The engine's result comes when all its beats are taken, so the completion is behind all writes.
+  * No byte behind the result or the room is written. What does not fit is refused; what was written before a
+  * refusal is worthless. The engine's result comes when all its beats are taken, so the completion is behind
+  * all writes.
   */
 abstract class Lz4Unit(p: AcceleratorParameters, op: Int)
     extends RequestUnit(p, op, Seq(_.source), writes = true) {

@@ -29,9 +29,9 @@ class Comparison extends Bundle {
 /** Compares two pages, 64 bytes of each a clock, as memcmp does. Its twin is
   * crates/weir-hw/src/engines/page_compare.rs, equal to it in results and in clocks.
   *
-  * A pair's result is there three clocks later: a bit a byte, the first of them, the result. Pages follow each
-  * other without a gap. A difference is a result at once: the source may begin the next page, and pairs of the
-  * old one are ignored. A result that is not taken holds all stages.
+  * A pair's result is there three clocks later: a bit a byte, the first of them, the result. Pages follow
+  * each other without a gap. A difference is a result at once: the source may begin the next page, and pairs
+  * of the old one are ignored. A result that is not taken holds all stages.
   */
 class PageCompare extends Module {
   val io = IO(new Bundle {

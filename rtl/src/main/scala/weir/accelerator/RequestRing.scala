@@ -16,8 +16,8 @@ class RingSettings extends Bundle {
 
 /** Reads descriptors, gives each to a free unit of its operation, and writes the completion of each once.
   *
-  * Descriptors are read ahead and handed out in order; one whose operation has no free unit holds those behind it.
-  * One that asks for what cannot be done has its outcome here. Outcomes take turns.
+  * Descriptors are read ahead and handed out in order; one whose operation has no free unit holds those
+  * behind it. One that asks for what cannot be done has its outcome here. Outcomes take turns.
   */
 class RequestRing(p: AcceleratorParameters) extends Module {
   private val n = p.numberBits

@@ -15,8 +15,8 @@ class HashedStripes(p: Xxh64Parameters) extends Bundle {
 }
 
 /** The end of XXH64: merges the accumulators, takes the rest in, and mixes. One page at a time, one multiplier,
-  * and `slots` clocks a product: three for each accumulator and each word of the rest, two for half a word, for
-  * each byte, and for mixing. A page of 4096 bytes has 14.
+  * and `slots` clocks a product: three for each accumulator and each word of the rest, two for half a word,
+  * for each byte, and for mixing. A page of 4096 bytes has 14.
   */
 class Xxh64Finisher(p: Xxh64Parameters) extends Module {
   val io = IO(new Bundle {

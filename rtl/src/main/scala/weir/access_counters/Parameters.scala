@@ -10,14 +10,12 @@ import chisel3.util.log2Ceil
   * has, its memory appears again: virtual copies (thesis 5.1.1). Where a copy has several groups, the
   * memory is split without copies (thesis 5.1.3, 5.2). Both are the same arithmetic.
   *
-  * @param groups         number of monitoring groups, 1 to 16 384
-  * @param channels       memory channels of the device, 1, 2 or 4; each completes one read and one write a clock
-  * @param groupBytesLog2 size of a group, at least a line of 64 bytes
-  * @param deviceBytesLog2 installed memory
-  * @param countBits      width of a counter; 64 but in proofs
-  * @param snapshot            all counters can be kept as they are at one instant
-  * @param fillBits       width of a channel's queue fill level, in entries
-  * @param clockKhz       frequency of the counters' clock, reported to the host; 0 is not known
+  * @param groups         number of monitoring groups, 1 to 16 384 @param channels       memory channels of
+  * the device, 1, 2 or 4; each completes one read and one write a clock @param groupBytesLog2 size of a
+  * group, at least a line of 64 bytes @param deviceBytesLog2 installed memory @param countBits      width of
+  * a counter; 64 but in proofs @param snapshot            all counters can be kept as they are at one instant
+  * @param fillBits       width of a channel's queue fill level, in entries @param clockKhz       frequency of
+  * the counters' clock, reported to the host; 0 is not known
   */
 case class Parameters(
   groups: Int,

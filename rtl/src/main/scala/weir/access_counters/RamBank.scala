@@ -18,9 +18,9 @@ import chisel3.util._
   * with t's, and the newest that is equal gives the count instead of the RAM. For the event just before t
   * that count exists only one clock later, hence the second choice.
   *
-  * A snapshot costs no clock: the first event of a group in an epoch saves the old count in `kept` and sets the
-  * group's mark. The snapshot value is `kept` where there is a mark, and the count itself where nothing has
-  * happened since. The marks of two epochs lie in two RAMs: while one is in use the other is cleared.
+  * A snapshot costs no clock: the first event of a group in an epoch saves the old count in `kept` and sets
+  * the group's mark. The snapshot value is `kept` where there is a mark, and the count itself where nothing
+  * has happened since. The marks of two epochs lie in two RAMs: while one is in use the other is cleared.
   *
   * All RAMs have a read port for events, a second copy has one for the host: both can read in each clock.
   */

@@ -6,8 +6,8 @@ import chisel3.util._
 
 /** Brings the counters up at zero, and orders their snapshots. One for all banks, so that a snapshot is one instant.
   *
-  * After reset every group is cleared, one a clock; only then is the block `up`. A snapshot changes `epoch`. Then
-  * the events that arrived before are waited for (`settled` is low), and the marks of the old epoch are
+  * After reset every group is cleared, one a clock; only then is the block `up`. A snapshot changes `epoch`.
+  * Then the events that arrived before are waited for (`settled` is low), and the marks of the old epoch are
   * cleared, one group a clock; only then can the next snapshot be taken. So there are at least `groups` + 6
   * clocks between snapshots: 41 µs for 16 384 groups at 400 MHz.
   *

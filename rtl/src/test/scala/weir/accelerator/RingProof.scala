@@ -19,9 +19,9 @@ class FlawedRing(p: AcceleratorParameters, flaw: String) extends RequestRing(p) 
 
 /** A ring, the host that rings for it, its memory and its units, and a watch over its completions.
   *
-  * The host rings for slots whose completion it has; or it rings for more than the ring has entries, which is to be
-  * refused. Memory and units answer when they like, until `cooperates` says that they do at once from then on, and
-  * the host is silent.
+  * The host rings for slots whose completion it has; or it rings for more than the ring has entries, which is
+  * to be refused. Memory and units answer when they like, until `cooperates` says that they do at once from
+  * then on, and the host is silent.
   */
 class RingProof(flaw: String) extends Module {
   private val p = AcceleratorParameters(

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! HTTP/1.1 for the metrics and for the live page. Clients may be slow, wrong or hostile: each connection has
+//! one request, few bytes, little time and a thread of its own, and there are only a few at once. A stream of
+//! events lasts longer; its giver bounds how many there are, and a client that does not take an event in time
+//! is left.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A request's head may have so many bytes.
+const HEAD_MAX_BYTES: usize = 8192;
+const HEADERS_MAX: usize = 64;
+/// From the first byte of the request to the last of the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections at once; more are closed unanswered.
+const CONNECTIONS_MAX: usize = 8;
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A stream without events gets a comment so often: a client that has gone is noticed.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// What is sent.
+pub struct Answer {
+    status: &'static str,
+    kind: &'static str,
+    body: String,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Answer {
+    /// The path of the request.
+    pub fn page(kind: &'static str, body: String) -> Answer {
+        Answer {
+            status: "200 OK",
+            kind,
+            body,
+            headers: Vec::new(),
+        }
+    }
+
+    /// Why it cannot be had.
+    pub fn error(status: &'static str, body: &str) -> Answer {
+        Answer {
+            status,
+            ..Answer::page("text/plain; charset=utf-8", body.to_owned())
+        }
+    }
+
+    /// With one more header. Its value has no line break.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn head(&self, length: Option<usize>) -> String {
+        let (status, kind) = (self.status, self.kind);
+        let mut head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n");
+        if let Some(length) = length {
+            head += &format!("Content-Length: {length}\r\n");
+        }
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head + "Connection: close\r\n\r\n"
+    }
+}
+
+/// Events on their way to one client, each with its end. The giver ends them.
+pub struct EventStream {
+    /// What comes.
+    pub coming: Receiver<Arc<[u8]>>,
+    /// Dropped when the client has gone.
+    pub _place: Box<dyn Send>,
+}
+
+/// What a request is answered with.
+pub enum Reply {
+    /// All at once.
+    Whole(Answer),
+    /// A head, and then events as they come.
+    Stream(Answer, EventStream),
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Reply {
+        Reply::Whole(answer)
+    }
+}
+
+/// A GET or HEAD, read as far as its head.
+pub struct Request<'a> {
+    path: &'a str,
+    headers: &'a [httparse::Header<'a>],
+}
+
+impl Request<'_> {
+    /// Without what follows the `?`.
+    pub fn path(&self) -> &str {
+        self.path
+    }
+
+    /// The value of the first such header, if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.named(name);
+        std::str::from_utf8(found.next()?.value).ok()
+    }
+
+    /// The same of a header that may be there once only.
+    pub fn only(&self, name: &str) -> Option<&str> {
+        let is_one = self.named(name).count() == 1;
+        self.header(name).filter(|_| is_one)
+    }
+
+    fn named<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s httparse::Header<'s>> {
+        let is_it = move |header: &&httparse::Header| header.name.eq_ignore_ascii_case(name);
+        self.headers.iter().filter(is_it)
+    }
+}
+
+/// Answers a request.
+pub type Source = Arc<dyn Fn(&Request<'_>) -> Reply + Send + Sync>;
+
+/// Answers until the process ends.
+///
+/// # Errors
+/// No thread can be had.
+pub fn serve(name: &'static str, listener: TcpListener, source: Source) -> io::Result<()> {
+    let thread = thread::Builder::new().name(name.into());
+    thread.spawn(move || accept(name, &listener, &source))?;
+    Ok(())
+}
+
+fn accept(name: &str, listener: &TcpListener, source: &Source) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            // Out of descriptors, for example: that passes, and must not take a whole CPU.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let place = RequestPath(Arc::clone(&open));
+        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+            continue;
+        }
+        let source = Arc::clone(source);
+        let thread = thread::Builder::new().name(format!("{name}-1"));
+        // Without a thread the connection is closed: the client tries again.
+        let _ = thread.spawn(move || {
+            // A client that closed the connection gets no answer.
+            let _ = converse(stream, &source, place);
+        });
+    }
+}
+
+/// One of the connections; it is freed whatever ends it.
+struct RequestPath(Arc<AtomicUsize>);
+
+impl Drop for RequestPath {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn converse(mut stream: TcpStream, source: &Source, place: RequestPath) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let head = read_head(&mut stream, until)?;
+    let (reply, with_body) = respond(&head, source);
+    let (answer, events) = match reply {
+        Reply::Whole(answer) => (answer, None),
+        Reply::Stream(answer, events) => (answer, Some(events)),
+    };
+    let length = events.is_none().then_some(answer.body.len());
+    let mut bytes = answer.head(length).into_bytes();
+    if with_body {
+        bytes.extend_from_slice(answer.body.as_bytes());
+    }
+    write_all(&mut stream, &bytes, until)?;
+    match events.filter(|_| with_body) {
+        Some(events) => {
+            // Its giver has a place for it.
+            drop(place);
+            pass_on(&mut stream, &events)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Until the giver ends it, or the client does not take an event in time.
+fn pass_on(stream: &mut TcpStream, events: &EventStream) -> io::Result<()> {
+    // EventStream are whole, and wait for no more.
+    stream.set_nodelay(true)?;
+    loop {
+        let event = events.coming.recv_timeout(ALIVE_EVERY);
+        let bytes = match &event {
+            Ok(bytes) => bytes,
+            Err(RecvTimeoutError::Timeout) => &b":\n\n"[..],
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        write_all(stream, bytes, Instant::now() + PATIENCE)?;
+    }
+}
+
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        Err(ErrorKind::TimedOut.into())
+    } else {
+        Ok(left)
+    }
+}
+
+/// What was sent up to the empty line, or as much as is taken.
+fn read_head(stream: &mut TcpStream, until: Instant) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") && head.len() < HEAD_MAX_BYTES {
+        stream.set_read_timeout(Some(left(until)?))?;
+        match stream.read(&mut piece)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => head.extend_from_slice(&piece[..count]),
+        }
+    }
+    Ok(head)
+}
+
+fn write_all(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        // By pieces: a write of much may go on for long, byte by byte.
+        let count = stream.write(&bytes[..bytes.len().min(PIECE_BYTES)])?;
+        bytes = bytes.get(count..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The reply, and whether its body is wanted.
+fn respond(head: &[u8], source: &Source) -> (Reply, bool) {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
+    let (true, Some(method), Some(path)) = (is_whole, request.method, request.path) else {
+        let answer = Answer::error("400 Bad Request", "this is no request\n");
+        return (answer.into(), true);
+    };
+    let is_head = method == "HEAD";
+    if method != "GET" && !is_head {
+        let answer = Answer::error("405 Method Not Allowed", "only GET\n");
+        return (answer.with("Allow", "GET, HEAD").into(), true);
+    }
+    let request = Request {
+        path: path.split('?').next().unwrap_or_default(),
+        headers: request.headers,
+    };
+    (source(&request), !is_head)
+}
+
+/// What tests of those that answer need, too.
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::SocketAddr;
+
+    fn source() -> Source {
+        Arc::new(|request| {
+            if request.path() != "/metrics" {
+                return Answer::error("404 Not Found", "no\n").into();
+            }
+            let accept = request.header("accept").unwrap_or_default();
+            let open = accept.contains("application/openmetrics-text");
+            Answer::page("text/plain", format!("open: {open}\n").repeat(1000)).into()
+        })
+    }
+
+    /// The answer's status, where there is an answer.
+    pub fn status(answer: Option<&Answer>) -> Option<&str> {
+        answer.map(|answer| answer.status.split(' ').next().unwrap_or_default())
+    }
+
+    /// Calls `then` with a request as it was read.
+    pub fn with_request<T>(head: &[u8], then: impl FnOnce(&Request<'_>) -> T) -> T {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        assert!(request.parse(head).unwrap().is_complete());
+        let path = request.path.unwrap();
+        then(&Request {
+            path,
+            headers: request.headers,
+        })
+    }
+
+    /// An answer as it is sent.
+    pub fn text_of(answer: &Answer) -> String {
+        answer.head(Some(answer.body.len())) + &answer.body
+    }
+
+    fn started() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        serve("test", listener, source()).unwrap();
+        address
+    }
+
+    fn response_to(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    }
+
+    #[test]
+    fn one_page_and_errors_for_all_else() {
+        let address = started();
+        let page = response_to(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("open: false\n"),
+            "{page}"
+        );
+        let accept = "GET /metrics HTTP/1.1\r\nACCEPT: application/openmetrics-text;version=1.0.0,*/*\r\n\r\n";
+        assert!(response_to(address, accept).ends_with("open: true\n"));
+        let head = response_to(address, "HEAD /metrics HTTP/1.1\r\n\r\n");
+        assert!(
+            head.contains("Content-Length: 12000") || head.contains("Content-Length: 12"),
+            "{head}"
+        );
+        assert!(head.ends_with("\r\n\r\n"), "{head}");
+        for (request, status) in [
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("GET /../metrics HTTP/1.1\r\n\r\n", "404"),
+            ("\u{1}\u{2}\r\n\r\n", "400"),
+        ] {
+            let text = response_to(address, request);
+            assert!(
+                text.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{request:?}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn silent_connections_do_not_keep_others_out() {
+        let address = started();
+        let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX + 3)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        // Refused until the patience with the others is at its end.
+        while !response_to(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("open: false\n") {
+            thread::yield_now();
+        }
+        drop(idle);
+    }
+
+    proptest! {
+        #[test]
+        fn no_request_panics(head in prop::collection::vec(any::<u8>(), 0..300), get: bool) {
+            let mut bytes = if get { b"GET /metrics".to_vec() } else { Vec::new() };
+            bytes.extend(head);
+            respond(&bytes, &source());
+        }
+    }
+}
