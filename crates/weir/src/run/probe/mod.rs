@@ -4,9 +4,9 @@
 //! ```text
 //!   [place]  which node of the device, which CPU, 16 MiB there
 //!      │
-//!   [prober] a thread: 288 loads, then a rest 99 times as long (in portions of 2 s); the mean of the last eight such batches
+//!   [prober] a thread: 288 loads, then a rest 99 times as long (in portions of 2 s); the mean of eight
 //!      │  left in a box; the loop takes what is there and never waits
-//!   Probed   a platform around another one: latency into each observation, and what the probe itself read and has
+//!   Probed   a platform around another one: latency into each observation, and the probe's own traffic
 //! ```
 //!
 //! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a
