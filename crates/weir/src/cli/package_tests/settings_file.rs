@@ -201,10 +201,10 @@ fn each_example_is_taken_and_changes_something() {
     for example in examples {
         let is_gain = example.starts_with("bandwidth_alpha");
         let table = if is_gain { "[controller]\n" } else { "" };
-        let server = if example.starts_with("push-token-file") {
-            "push = \"http://127.0.0.1:8428/write\"\n"
-        } else {
-            ""
+        let server = match example.split(' ').next() {
+            Some("push-token-file") => "push = \"http://127.0.0.1:8428/write\"\n",
+            Some("page-token-file") => "page = \"127.0.0.1:9780\"\n",
+            _ => "",
         };
         let changed = all_of(&format!("{server}{table}{example}\n"));
         assert_ne!(changed, without, "{example}");
