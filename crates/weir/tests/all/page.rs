@@ -21,13 +21,13 @@ const HOSTILE: [&str; 5] = [
     "/\u{202e}\u{2066}gnp.exe\u{200f}",
 ];
 
-/// As they are shown.
+/// As discovery spells them, and the page shows them.
 const HARMLESS: [&str; 5] = [
     HOSTILE[0],
     HOSTILE[1],
     HOSTILE[2],
-    "/a\\u{d}\\u{a}\\u{d}\\u{a}data: {\"now\": 1}\\u{1b}[2J",
-    "/\\u{202e}\\u{2066}gnp.exe\\u{200f}",
+    "/a\\015\\012\\015\\012data: {\"now\": 1}\\033[2J",
+    "/\\342\\200\\256\\342\\201\\246gnp.exe\\342\\200\\217",
 ];
 
 /// Node, with what drives the browser; nothing where something is not there.
@@ -100,7 +100,7 @@ fn a_running_weir_is_shown_and_hostile_names_are_text() {
     check
         .arg(format!("http://{address}/"))
         .arg(pictures("page-running"));
-    check.args(HARMLESS).arg(long.replace('\n', "\\u{a}"));
+    check.args(HARMLESS).arg(long.replace('\n', "\\012"));
     finds_nothing(check, &daemon);
     daemon.signal(Signal::TERM);
     let ended = daemon.end();
