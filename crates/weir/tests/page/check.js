@@ -8,6 +8,8 @@ const path = require("path");
 const { withBrowser, open, check } = require("./browser.js");
 
 const [url, out, ...hostile] = process.argv.slice(2);
+// Against a wait without end; no verdict is by time.
+const HANG_MS = 300000;
 const SIZES = [[1280, 900], [400, 800]];
 
 const HAS_ROWS = () => document.querySelectorAll("#rows .row:not([hidden])").length > 0;
@@ -37,10 +39,10 @@ function contrasts() {
 
 async function look(browser, [width, height], scheme) {
   const { page, context, problems } = await open(browser, url, { width, height, scheme });
-  await page.waitForFunction(HAS_ROWS, null, { timeout: 0 });
+  await page.waitForFunction(HAS_ROWS, null, { timeout: HANG_MS });
   // Curves have points after some steps of half a second.
   await page.waitForFunction(() => (document.querySelector("svg .bandwidth")?.getAttribute("d") || "").includes("L"),
-    null, { timeout: 0 });
+    null, { timeout: HANG_MS });
   const place = `${width} pixels, ${scheme}`;
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   check(wide <= width, `${place}: the page is ${wide} pixels wide`);
@@ -60,11 +62,11 @@ async function look(browser, [width, height], scheme) {
 // Names are text, whatever is in them.
 async function hostileNames(browser) {
   const { page, context, problems } = await open(browser, url, { width: 1280, height: 900 });
-  await page.waitForFunction(HAS_ROWS, null, { timeout: 0 });
+  await page.waitForFunction(HAS_ROWS, null, { timeout: HANG_MS });
   for (const name of hostile) {
     await page.fill("#filter", name.slice(0, 60));
     await page.waitForFunction(() => document.querySelectorAll("#rows .row:not([hidden]) .label").length > 0, null,
-      { timeout: 0 });
+      { timeout: HANG_MS });
     await page.focus("#grid");
     await page.keyboard.press("End");
     const shown = await page.textContent("#chosen-name");
@@ -93,7 +95,7 @@ async function hostileNames(browser) {
 
 async function keyboard(browser) {
   const { page, context, problems } = await open(browser, url, { width: 1280, height: 900 });
-  await page.waitForFunction(HAS_ROWS, null, { timeout: 0 });
+  await page.waitForFunction(HAS_ROWS, null, { timeout: HANG_MS });
   const focus = () => page.evaluate(() => document.activeElement.id);
   const lines = () => page.evaluate(() => Number(document.getElementById("grid").getAttribute("aria-rowcount")));
   const chosen = (name) => page.evaluate((name) => {
@@ -128,7 +130,7 @@ async function keyboard(browser) {
   check((await page.getAttribute("#pause", "aria-pressed")) === "true", "p pauses");
   check((await page.textContent("#link")) === "paused", "it is said that it is paused");
   await page.keyboard.press("p");
-  await page.waitForFunction(() => document.getElementById("link").textContent === "connected", null, { timeout: 0 });
+  await page.waitForFunction(() => document.getElementById("link").textContent === "connected", null, { timeout: HANG_MS });
   check(problems.length === 0, problems.join("; "));
   await context.close();
 }
