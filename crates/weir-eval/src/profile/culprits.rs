@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Behind whom requests wait at the stages that workloads share: what a report says, beside the server's
-//! account of each wait.
+//! Behind which workload requests wait at the stages that workloads share: what a report says, beside the
+//! server's account of each wait.
 
 use super::comparison::{ComparedFigure, ComparedRun};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ fn is_waiting(case: &ComparedRun, workload: &str, place: Place) -> bool {
     requests >= REQUESTS_MIN && wait_ns > WAIT_MIN_RATIO * residence_ns
 }
 
-/// The server's shares; where no request had the place nobody is waited for.
+/// The server's shares; where no request had the place the wait is not counted.
 fn true_shares(case: &ComparedRun, workload: &str, place: Place) -> BlamedShares {
     let mut shares = BlamedShares::new();
     let rows = case.truth.windows.iter().flat_map(|window| &window.waits);

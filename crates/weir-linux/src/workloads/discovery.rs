@@ -14,11 +14,11 @@
 use super::cgroups::cache::{CachedCgroup, OWNER_EVERY, OWNER_SELDOM, PIDS_EVERY, PidSource};
 use super::cgroups::inner::Inner;
 use super::cgroups::non_leaf::{Lists, Outside, hidden};
+use super::cgroups::pod_names::PodLogs;
 use super::cgroups::tree::{CgroupTree, Leaf};
 use super::classify::{Classifier, processes, uses};
 use super::cond_resched::CondResched;
 use super::exclude::Rules;
-use super::pod_names::PodLogs;
 use super::processes::ProcessCache;
 use super::processes::proc_pid::weight_of_nice;
 use super::processes::process_set::ProcessSet;

@@ -11,7 +11,6 @@ pub(crate) mod discovery_thread;
 pub(crate) mod exclude;
 pub(crate) mod nice_boost;
 pub(crate) mod operator_names;
-pub(crate) mod pod_names;
 pub(crate) mod processes;
 pub(crate) mod task_iter;
 pub(crate) mod view;

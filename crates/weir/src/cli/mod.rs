@@ -295,8 +295,7 @@ pub struct LoopArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address)]
     pub metrics: Option<SocketAddr>,
 
-    /// Show what happens on a page in a browser, at http://ADDR/. Elsewhere than on loopback it needs a token
-    /// [ADDR if left out: 127.0.0.1:9780]
+    /// Show a live page at http://ADDR/; off loopback it needs a token [ADDR if left out: 127.0.0.1:9780]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9780", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address)]
     pub page: Option<SocketAddr>,
 
@@ -337,7 +336,6 @@ Examples:
   weir run --limit --set-point 40% --capacity 20GiB/s --exclude '/system.slice/db*'
   weir run --limit --set-point 'knee*0.9'       after `weir calibrate`
   weir run --config /etc/weir.toml --json
-  weir run --page                               and a live page at http://127.0.0.1:9780/
   weir run --push http://127.0.0.1:8428/write   figures to VictoriaMetrics, or InfluxDB
 
 A file has the same names, and the controller's gains in a table of their own:

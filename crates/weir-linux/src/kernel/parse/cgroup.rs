@@ -20,7 +20,7 @@ pub struct CpuStat {
 /// # Errors
 /// No `usage_usec`, or a number that is none.
 pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
-    // At each tick for each workload: as kernels have written it so far, no line between the two is looked at.
+    // At each tick for each workload: as kernels write it so far, no line between the two is looked at.
     if let Some(stat) = usual_cpu_stat(text) {
         return Ok(stat);
     }

@@ -6,6 +6,7 @@ pub(crate) mod cgroup_type;
 pub(crate) mod hierarchy;
 pub(crate) mod inner;
 pub(crate) mod non_leaf;
+pub(crate) mod pod_names;
 pub(crate) mod tree;
 pub(crate) mod unlisted;
 pub(crate) mod walk;

@@ -115,7 +115,7 @@ mod tests {
                 "/sys/kernel/btf/vmlinux is there",
                 "/sys/kernel/btf/vmlinux is there",
             ),
-            ("\"/home/ann/data\", \"/x\"", "\"(name)\", \"(name)\""),
+            ("\"/srv/ann/data\", \"/x\"", "\"(name)\", \"(name)\""),
             ("/proc/4711/numa_maps", "(name)"),
             (
                 "files of /proc and of cgroups.",

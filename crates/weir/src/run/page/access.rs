@@ -155,7 +155,7 @@ mod tests {
         for headers in [
             format!("Authorization: Bearer {TOKEN}\r\n"),
             format!("authorization: bearer {TOKEN}\r\n"),
-            basic(&format!("anyone:{TOKEN}")),
+            basic(&format!("any:{TOKEN}")),
             basic(&format!(":{TOKEN}")),
         ] {
             assert_eq!(status(Some(TOKEN), "/", &headers), None, "{headers}");
