@@ -295,6 +295,10 @@ fn engines_refuse_what_they_cannot_take() {
         ),
         (engine("compare", &[&short, &long]), "2 and 3 bytes"),
         (engine("lz4-encode", &[&short]), "incompressible"),
+        (
+            engine("lz4-encode", &[&short, "--json"]),
+            "\"pages_refused\": 1",
+        ),
         (engine("lz4-decode", &[&hostile]), "block 0"),
         (engine("xxh64", &[&short, "--out", fifo]), "cannot write"),
         (

@@ -46,6 +46,41 @@ struct EngineOutput {
     pages_refused: usize,
 }
 
+impl EngineFigures {
+    fn of(engine: Engine, bytes_in: usize, made: &EngineOutput) -> EngineFigures {
+        let pages = made.page_clocks.len();
+        EngineFigures {
+            engine: engine.name(),
+            pages,
+            pages_refused: made.pages_refused,
+            bytes_in,
+            bytes_out: made.bytes.len(),
+            clocks: made.clocks,
+            page_clocks_mean: made.page_clocks.iter().sum::<u64>() as f64 / pages.max(1) as f64,
+            page_clocks_worst: made.page_clocks.iter().copied().max().unwrap_or(0),
+            page_clocks: made.page_clocks.clone(),
+        }
+    }
+}
+
+/// A page that does not get smaller is trouble, and with `--json` its clocks are said before that.
+fn with_figures(args: &Type2Args, bytes_in: usize, refusal: anyhow::Error) -> anyhow::Error {
+    let Some(EncodeRefusal::Incompressible { clocks }) = refusal.downcast_ref() else {
+        return refusal;
+    };
+    let made = EngineOutput {
+        bytes: Vec::new(),
+        clocks: *clocks,
+        page_clocks: vec![*clocks],
+        pages_refused: 1,
+    };
+    let figures = EngineFigures::of(Engine::Lz4Encode, bytes_in, &made);
+    match args.json.then(|| say(args, &figures)) {
+        Some(Err(error)) => error,
+        _ => refusal,
+    }
+}
+
 /// Runs an engine.
 ///
 /// # Errors
@@ -72,21 +107,13 @@ pub fn run(args: &Type2Args, engine: Engine) -> Result<Exit> {
     let made = match engine {
         Engine::Xxh64 => hashed(input)?,
         Engine::Compare => compared(input, &inputs[1])?,
-        Engine::Lz4Encode => encoded(input, args.positions)?,
+        Engine::Lz4Encode => match encoded(input, args.positions) {
+            Ok(made) => made,
+            Err(refusal) => return Err(with_figures(args, input.len(), refusal)),
+        },
         Engine::Lz4Decode => decoded(input)?,
     };
-    let pages = made.page_clocks.len();
-    let figures = EngineFigures {
-        engine: engine.name(),
-        pages,
-        pages_refused: made.pages_refused,
-        bytes_in: input.len(),
-        bytes_out: made.bytes.len(),
-        clocks: made.clocks,
-        page_clocks_mean: made.page_clocks.iter().sum::<u64>() as f64 / pages.max(1) as f64,
-        page_clocks_worst: made.page_clocks.iter().copied().max().unwrap_or(0),
-        page_clocks: made.page_clocks,
-    };
+    let figures = EngineFigures::of(engine, input.len(), &made);
     write(args, &made.bytes)?;
     say(args, &figures)?;
     Ok(Exit::Done)
