@@ -19,8 +19,8 @@ weir on a real Linux kernel: a virtual machine with an emulated CXL device.
      meanwhile the simulator shows what to expect
   3. five readers overload the device, a light reader suffers: without weir,
      with limits by cpu.max, with weir's own scheduler
-About 6 minutes the first time on two cores, about 2 after that. Nothing on this
-machine is limited. The results are a page: out/live/index.html
+10 to 20 minutes the first time on two cores, most of it compiling, 2 to 5 after
+that. Nothing on this machine is limited. The results are a page: out/live/index.html
 endef
 export PLAN
 

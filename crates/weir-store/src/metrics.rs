@@ -107,7 +107,7 @@ pub enum SampleValue {
 /// A sample's labels: those of a cgroup, and others behind them.
 #[derive(Clone, Copy)]
 pub struct SampleLabels<'a> {
-    /// Whose sample it is, if it is of a cgroup.
+    /// The cgroup of the sample, where it has one.
     pub cgroup: Option<&'a CgroupLabels>,
     /// The others, in the order in which texts have them.
     pub more: &'a [(&'a str, &'a str)],
