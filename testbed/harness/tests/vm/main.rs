@@ -29,6 +29,7 @@ mod leases;
 mod live;
 mod lz4_blocks;
 mod neighbours;
+mod profile_cost;
 mod refills;
 mod refusals;
 mod resize;

@@ -76,14 +76,26 @@ impl TagArray {
         if self.touch(index, line, flags & DIRTY, 0).is_some() {
             return None;
         }
-        let first = self.first(index);
-        let allowed = (first..first + self.ways).filter(|at| mask >> (at - first) & 1 == 1);
-        let at = allowed.min_by_key(|at| self.stamps[*at])?;
+        let at = self.oldest(self.first(index), mask)?;
         let old = self.tags[at];
         self.tags[at] = line << 2 | u64::from(flags);
         self.clock += 1;
         self.stamps[at] = self.clock;
         (old != EMPTY).then_some((old >> 2, (old & FLAGS) as u8))
+    }
+
+    /// The entry of the set from `first` on that was used longest ago, among the ways of `mask`. A loop
+    /// without branches, because a fill of the last-level cache asks for each line.
+    fn oldest(&self, first: usize, mask: u32) -> Option<usize> {
+        let (mut oldest, mut found) = (u64::MAX, usize::MAX);
+        for (way, stamp) in self.stamps[first..first + self.ways].iter().enumerate() {
+            let is_barred = mask >> way & 1 == 0;
+            let stamp = u64::from(*stamp) | u64::from(is_barred) << 32;
+            let is_older = stamp < oldest;
+            oldest = if is_older { stamp } else { oldest };
+            found = if is_older { way } else { found };
+        }
+        (oldest <= u64::from(u32::MAX)).then_some(first + found)
     }
 
     /// Lines in it.
