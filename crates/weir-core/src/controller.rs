@@ -9,8 +9,8 @@
 //!       eq. 1                         eq. 3                           per device  weights
 //! ```
 //!
-//! Each stage is one module of this name (the first is [`crate::rates`]) and gives its findings as a value. What must live to the next step
-//! is in [`State`], and only that.
+//! Each stage is one module of this name (the first is [`crate::rates`]) and gives its findings as a value.
+//! What must live to the next step is in [`State`], and only that.
 //!
 //! *Words.* T: the set-point of a device. B: its bandwidth, counted by itself. κ: *intensity*,
 //! device bytes per CPU-second of one workload. *Demand*: what a workload would move without a

@@ -22,8 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64};
 use std::time::{Duration, Instant};
-use weir_ipc::CosimSummary;
-use weir_ipc::ground_truth::{GroundTruth, TruthLayout};
+use weir_ipc::{CosimSummary, GroundTruth, TruthLayout};
 use weir_scenario::testbed::TestbedMachine;
 
 /// Size of the guest-visible BAR.

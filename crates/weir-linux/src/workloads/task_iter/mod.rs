@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which processes there are, in which cgroup, and what the scheduler knows of them: all in one read of the
-//! kernel's tasks ([`program`], [`process_table`], [`completeness`]) where that can be had, else file by file from
-//! `/proc` and the cgroup tree ([`crate::workloads::processes`], [`crate::workloads::cgroups::tree`]), which
-//! costs several system calls for each cgroup, process and thread.
+//! kernel's tasks ([`program`], [`process_table`], [`completeness`]) where that can be had, else file by file
+//! from `/proc` and the cgroup tree ([`crate::workloads::processes`], [`crate::workloads::cgroups::tree`]),
+//! which costs several system calls for each cgroup, process and thread.
 //!
 //! ```text
 //! may it be loaded here? ─► loaded ─► does it agree with /proc about ourselves, and show all? ─► read each time
