@@ -174,7 +174,10 @@ struct bpf_iter_scx_dsq {
 #define SCX_TASK_QUEUED		(1U << 0)
 #define PF_KTHREAD		0x00200000U
 
-/* crates/weir-linux/src/backends/sched_ext/kernel_enums.rs compares these with the running kernel's before loading. */
+/*
+ * crates/weir-linux/src/backends/sched_ext/loader/kernel_enums.rs compares these with the running kernel's
+ * before loading.
+ */
 #define SCX_ENQ_WAKEUP		(1ULL << 0)
 #define SCX_ENQ_PREEMPT		(1ULL << 32)
 #define SCX_ENQ_REENQ		(1ULL << 40)

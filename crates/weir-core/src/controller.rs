@@ -9,8 +9,8 @@
 //!       eq. 1                         eq. 3                           per device  weights
 //! ```
 //!
-//! Each stage is one module of this name and gives its findings as a value. What must live to the next step
-//! is in [`State`], and only that.
+//! Each stage is one module of this name (the first is [`crate::rates`]) and gives its findings as a value.
+//! What must live to the next step is in [`State`], and only that.
 //!
 //! *Words.* T: the set-point of a device. B: its bandwidth, counted by itself. κ: *intensity*,
 //! device bytes per CPU-second of one workload. *Demand*: what a workload would move without a
@@ -55,7 +55,6 @@ mod findings;
 mod limits;
 mod parts;
 mod probe_traffic;
-mod rates;
 mod setpoint;
 mod signals;
 mod state;
@@ -71,14 +70,14 @@ use crate::seam::observation::Observation;
 use crate::seam::plan::Plan;
 use crate::seam::topology::Description;
 use explain::Explanation;
-use findings::{StepContext, StepFindings};
+use findings::{StepContext, StepFindings, StepRates};
 
 /// One step. Pure: the same state, config, machine and observation give the same plan, byte for
 /// byte. Never panics; values of `config` that make no sense are replaced by their defaults
 /// (see [`Config::validate`]). Time: O(n log n) in the number of workloads.
 pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Observation) -> Plan {
     let context = StepContext::begin(state, config, machine, seen);
-    let rates = rates::measure(state, &context);
+    let rates = StepRates::measure(state, &context);
     let signals = signals::read(state, &context, &rates);
     let parts = parts::share_out(&rates, &signals);
     let demands = demands::estimate(state, &context, &signals, &parts);

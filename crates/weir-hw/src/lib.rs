@@ -24,6 +24,7 @@
 
 pub mod access_counters;
 pub mod cache;
+mod description;
 pub mod dram;
 pub mod engines;
 pub mod host_path;
@@ -32,8 +33,8 @@ pub mod server;
 pub mod type2;
 
 pub use cache::{CacheFilter, Lookup};
+pub use description::DescriptionError;
 pub use memory_device::{
-    CoreWindow, DevLoad, Equilibrium, LoadedDevice, Profile, ProfileError, QueueModel, QueueTimes,
-    Requester,
+    CoreWindow, DevLoad, Equilibrium, LoadedDevice, Profile, QueueModel, QueueTimes, Requester,
 };
 pub use weir_core::Bytes;

@@ -25,7 +25,7 @@ use weir_scenario::simulated::{Device, DeviceKind, Role, Scenario};
 pub enum SimError {
     /// A device profile does not exist or cannot be read.
     #[error(transparent)]
-    Profile(#[from] weir_hw::memory_device::ProfileError),
+    Profile(#[from] weir_hw::DescriptionError),
     /// A DRAM profile does not exist or cannot be read.
     #[error(transparent)]
     DramProfile(#[from] weir_hw::dram::DramProfileError),

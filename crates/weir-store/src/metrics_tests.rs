@@ -89,21 +89,12 @@ fn counts_say_what_counted_them_and_for_how_much_of_the_time() {
 
 /// What is said of a cgroup of this id.
 fn said_of(id: &str) -> String {
-    let id = WorkloadId::new(id);
     let workload = WorkloadReading {
-        id: id.clone(),
-        kind: WorkloadKind::Cgroup,
         cpu_ns: Reading::new(Nanos(1), Nanos::from_millis(1500)),
-        throttled_ns: Reading::missing(Nanos(1), Missing::NotYetRead),
-        uses: Arc::default(),
-        resident_bytes: None,
-        weight: 100.0,
-        their_limit_cpus: None,
-        limited_weight: None,
-        excluded: None,
+        ..reading_of(id, Nanos(1))
     };
     let verdict = Decision {
-        id,
+        id: WorkloadId::new(id),
         bandwidth: Estimate {
             bytes_per_sec: BytesPerSec::new(100.0),
             provenance: Provenance::Counted,

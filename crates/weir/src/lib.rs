@@ -46,13 +46,13 @@ pub mod eval {
     pub use crate::output::text::{harmless, rate};
     pub use crate::profile::sim as profile_sim;
     pub use crate::recordings::simulated::BEGAN_UNIX_MS;
-    pub use crate::run::changes::ChangeLog;
     pub use crate::run::make_run_dir;
     pub use crate::run::open_platform::policy_name;
-    pub use crate::run::publish::Publisher;
-    pub use crate::run::self_cost::{Stages, process_cpu};
+    pub use crate::run::screens::changes::ChangeLog;
+    pub use crate::run::screens::publish::Publisher;
     pub use crate::run::sink::Sinks;
     pub use crate::run::tick::Loop;
+    pub use crate::run::tick::self_cost::{Stages, process_cpu};
     pub use crate::sim::{batch, builtin_scenarios, controllers, results, table};
 }
 

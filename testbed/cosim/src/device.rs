@@ -17,11 +17,11 @@
 
 use crate::library::{Access, Block, Width};
 use anyhow::{Context, Result, bail, ensure};
-use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use weir_hw::access_counters::regmap;
+use weir_ipc::CosimSummary;
 use weir_ipc::access_trace::AccessTrace;
 
 /// Accesses counted before requests are checked again.
@@ -58,31 +58,12 @@ pub struct Setup {
     pub devload_thresholds: u64,
 }
 
-/// What was done, for people and for tests.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Summary {
-    /// Accesses taken from the trace and counted.
-    pub accesses: u64,
-    /// Register accesses of the guest.
-    pub register_accesses: u64,
-    /// Clocks of the counters.
-    pub clocks: u64,
-    /// Time the simulator took for the accesses.
-    pub counting_sec: f64,
-    /// Time it took for the register accesses.
-    pub registers_sec: f64,
-    /// Accesses that were lost.
-    pub lost: u64,
-    /// How often a vCPU waited for space in its ring.
-    pub waits: u64,
-}
-
 /// The block and what it is fed with.
 pub struct Device<'a> {
     block: Block,
     trace: AccessTrace<'a>,
     batch: Vec<Access>,
-    summary: Summary,
+    summary: CosimSummary,
 }
 
 impl<'a> Device<'a> {
@@ -97,7 +78,7 @@ impl<'a> Device<'a> {
             block,
             trace,
             batch: Vec::with_capacity(BATCH),
-            summary: Summary::default(),
+            summary: CosimSummary::default(),
         })
     }
 
@@ -110,7 +91,7 @@ impl<'a> Device<'a> {
         mut self,
         requests: &Receiver<PendingRequest>,
         stop: &AtomicBool,
-    ) -> Result<Summary> {
+    ) -> Result<CosimSummary> {
         while !stop.load(Ordering::Relaxed) {
             let took = self.take(BATCH)?;
             let pause = if took > 0 { Duration::ZERO } else { PAUSE };

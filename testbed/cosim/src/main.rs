@@ -22,7 +22,7 @@ mod shared;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use device::{Device, PendingRequest, Setup, Summary};
+use device::{Device, PendingRequest, Setup};
 use library::Block;
 use pci::Function;
 use shared::TraceFile;
@@ -33,6 +33,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use tracing_subscriber::EnvFilter;
 use vfio_user::Server;
+use weir_ipc::CosimSummary;
 use weir_ipc::access_trace::TraceLayout;
 
 /// The simulated RTL of the access counters as a PCI device of a virtual machine.
@@ -120,7 +121,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn run(args: &Args, stop: &AtomicBool) -> Result<Summary> {
+fn run(args: &Args, stop: &AtomicBool) -> Result<CosimSummary> {
     let layout = TraceLayout {
         ring_count: args.rings.into(),
         ring_records: args.ring_records as usize,

@@ -7,10 +7,14 @@
 //!                         ──access_trace──► weir-cosim   each access, for the simulated RTL
 //!                         ──core_fills────► guest-pmu    fills of each vCPU, in the device's BAR
 //! ```
+//!
+//! `cosim_summary` is the one document: what `weir-cosim` says to the harness at its end.
 
 pub mod access_trace;
 pub mod core_fills;
+pub mod cosim_summary;
 pub mod ground_truth;
 
 pub use access_trace::{AccessTrace, BrokenRing, TraceLayout, TraceRecord};
+pub use cosim_summary::CosimSummary;
 pub use ground_truth::{GroundTruth, LineCounts, TruthLayout, VcpuCounts};

@@ -116,7 +116,7 @@ const RULES: &[Rule] = &[
     row("weir", EVERYTHING),
     row("weir-eval", LABORATORY),
     row("weir-ipc", &["weir-core", "weir-hw"]),
-    row("weir-cosim", &["weir-hw", "weir-ipc"]),
+    row("weir-cosim", &["weir-core", "weir-hw", "weir-ipc"]),
     row("weir-device-model", &["weir-core", "weir-hw", "weir-ipc"]),
     row(
         "weir-testbed",

@@ -22,7 +22,7 @@ const DOORS: &[(&str, usize, &str)] = &[];
 const WIDE_FOLDERS: &[(&str, usize, &str)] = &[
     (
         "crates/weir-core/src/controller",
-        18,
+        17,
         "a file for each stage of a step and what it uses: controller.rs draws them",
     ),
     (
@@ -31,21 +31,16 @@ const WIDE_FOLDERS: &[(&str, usize, &str)] = &[
         "rules beside each other, a file each: mod.rs lists them",
     ),
     (
-        "crates/weir-report/src/profile",
-        14,
-        "parts of a page beside each other: single.rs lists them",
-    ),
-    (
         "crates/weir-eval/src/thesis",
         23,
         "sections of a page beside each other: mod.rs lists them",
     ),
-    ("crates/weir-linux/src/backends/sched_ext", 15, UNDIVIDED),
-    ("crates/weir-linux/src/counters", 13, UNDIVIDED),
-    ("crates/weir/src/bench/interference", 16, UNDIVIDED),
-    ("crates/weir/src/run", 20, UNDIVIDED),
+    (
+        "crates/weir-linux/src/counters",
+        13,
+        "sources of counts beside each other: mod.rs chooses",
+    ),
 ];
-const UNDIVIDED: &str = "not yet divided";
 
 /// The crate (`crates/NAME` or `testbed/NAME`) that a source file belongs to, and its path below `src`.
 fn in_crate(name: &str) -> Option<(&str, &str)> {

@@ -9,9 +9,8 @@
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};
 use super::dominant;
-use super::findings::StepContext;
+use super::findings::{StepContext, StepRates};
 use super::parts::Parts;
-use super::rates::StepRates;
 use super::signals::Signals;
 use super::state::{State, WorkloadState};
 use crate::ids::DeviceId;

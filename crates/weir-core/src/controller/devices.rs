@@ -20,9 +20,8 @@
 //! * An error is counted at most as [`ERROR_MAX`]: overload of ten times is no reason to wind up
 //!   ten times faster, because the split already answers it.
 
-use super::findings::StepContext;
+use super::findings::{StepContext, StepRates};
 use super::parts::Parts;
-use super::rates::StepRates;
 use super::setpoint::{DeviceSample, Setpoint};
 use super::state::State;
 use crate::ids::DeviceId;

@@ -6,10 +6,10 @@ use super::budgets::{Budgets, WorkloadBudget};
 use super::config::{Config, Gains};
 use super::demands::{Demands, DeviceDemand};
 use super::parts::Parts;
-use super::rates::StepRates;
 use super::signals::{Signals, WorkloadSignals};
 use super::state::State;
 use crate::rates::attribution::{AccessSignal, Attributed};
+use crate::rates::bandwidth::{DeviceRate, GroupRate, device_rates};
 use crate::seam::observation::Observation;
 use crate::seam::topology::{Actuator, Description};
 use crate::units::Nanos;
@@ -45,6 +45,26 @@ impl<'a> StepContext<'a> {
             at: seen.at,
             dt,
         }
+    }
+}
+
+/// What the devices moved since the step before.
+pub(super) struct StepRates {
+    /// By id.
+    pub groups: Vec<GroupRate>,
+    /// By id.
+    pub devices: Vec<DeviceRate>,
+}
+
+impl StepRates {
+    /// First stage: counters of devices become bandwidth.
+    pub fn measure(state: &mut State, context: &StepContext<'_>) -> StepRates {
+        let alpha = context.gains.bandwidth_alpha;
+        let groups = state
+            .meter
+            .update(context.machine, &context.seen.groups, alpha);
+        let devices = device_rates(context.machine, &groups);
+        StepRates { groups, devices }
     }
 }
 

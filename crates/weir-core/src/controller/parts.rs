@@ -2,7 +2,7 @@
 //! Third stage: the groups' bandwidth is shared out to its owners ([`crate::rates::attribution`]). weir's own
 //! probe is one of them, and no workload.
 
-use super::rates::StepRates;
+use super::findings::StepRates;
 use super::signals::Signals;
 use crate::rates::attribution::{Attributed, attribute};
 use crate::units::BytesPerSec;

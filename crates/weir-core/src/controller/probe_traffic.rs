@@ -51,8 +51,8 @@ impl ProbeTraffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::findings::StepRates;
     use crate::controller::parts::share_out;
-    use crate::controller::rates::StepRates;
     use crate::controller::signals::Signals;
     use crate::controller::{Config, State, step};
     use crate::ids::{DeviceId, WorkloadId};

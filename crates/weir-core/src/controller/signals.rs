@@ -2,8 +2,7 @@
 //! Second stage: counters of workloads become signals: CPU used, time held back, and what each can have moved
 //! of each group.
 
-use super::findings::StepContext;
-use super::rates::StepRates;
+use super::findings::{StepContext, StepRates};
 use super::state::{self, GroupUse, State, TaskCounts, WorkloadState};
 use crate::ids::GroupId;
 use crate::rates::attribution::{AccessSignal, part_share, sampled_share};

@@ -2,8 +2,9 @@
 //! The FPGA device of the CXL bandwidth-control thesis, of which only single figures are published:
 //! which of them the profile was made to meet, and what the others come out as.
 
+use weir_hw::DescriptionError;
+use weir_hw::memory_device::Profile;
 use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
-use weir_hw::memory_device::{Profile, ProfileError};
 
 pub const GIB: f64 = 1_073_741_824.0;
 /// Thesis 6.6, figure 18: CPU-seconds per GiB when the device is held at 4 GiB/s.
@@ -98,7 +99,7 @@ pub fn of_burst(profile: &Profile, burst_ns: f64) -> Thesis {
 }
 
 /// Prints the figures as a table.
-pub fn report() -> Result<(), ProfileError> {
+pub fn report() -> Result<(), DescriptionError> {
     let profile = Profile::named("agilex-thesis")?;
     let fitted = thesis(&profile);
     println!("\n### `agilex-thesis`\n");

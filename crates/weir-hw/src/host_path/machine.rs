@@ -2,11 +2,11 @@
 //! A machine file: the figures of a host path, each measured alone or with its source. Nothing in it belongs
 //! to a pair of streams.
 
+use crate::description::DescriptionError;
 use crate::host_path::levers::MbaLaw;
 use crate::host_path::ranges;
 use crate::host_path::ssd::SsdFigures;
 use crate::memory_device::Profile;
-use crate::server::DescriptionError;
 use serde::{Deserialize, Serialize};
 
 /// Text of the machines that are built in, by name.

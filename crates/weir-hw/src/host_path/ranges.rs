@@ -2,9 +2,9 @@
 //! Allowed ranges of a machine file's figures: no equation divides by zero, and no figure asks for more
 //! memory or time than a model may take.
 
+use crate::description::DescriptionError;
 use crate::host_path::machine::{HostMachine, KindFigures, MemoryFigures};
 use crate::host_path::ssd::SsdFigures;
-use crate::server::DescriptionError;
 use crate::server::machine::ranges::Ranges;
 
 /// Targets that a memory can be.

@@ -26,5 +26,5 @@ mod tail;
 pub use closed_network::{Equilibrium, LoadedDevice, OFFERED_AT_IDLES, OfferedLoad, Requester};
 pub use devload::DevLoad;
 pub use outstanding::CoreWindow;
-pub use profile::{DeviceFigures, Host, MixFigures, Profile, ProfileError, Tail};
+pub use profile::{DeviceFigures, Host, MixFigures, Profile, Tail};
 pub use queue_model::{QueueModel, QueueTimes};

@@ -5,6 +5,7 @@
 //! measured: how many lines a core may have outstanding belongs to the host, when latency takes off
 //! belongs to both. The equations that use the figures stand in [`crate::memory_device::closed_network`].
 
+use crate::description::DescriptionError;
 use crate::memory_device::queue_model::QueueTimes;
 use serde::{Deserialize, Serialize};
 
@@ -18,39 +19,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ),
     ("agilex-i", include_str!("../../profiles/agilex-i.toml")),
 ];
-
-/// Why a profile cannot be used.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ProfileError {
-    /// No built-in profile has this name.
-    #[error("no profile is called `{name}`: use one of {names}, or the path of a TOML file")]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The names there are.
-        names: String,
-    },
-    /// The text is no profile: a syntax error, an unknown key, a missing one.
-    #[error("{origin}: {problem}")]
-    Syntax {
-        /// Where the text comes from.
-        origin: String,
-        /// Line, column and what is wrong, as the TOML reader says it.
-        problem: String,
-    },
-    /// A figure is out of its range.
-    #[error("{origin}: {key} is {value}: {allowed}")]
-    Value {
-        /// Where the text comes from.
-        origin: String,
-        /// The key, with its table.
-        key: String,
-        /// The value found.
-        value: String,
-        /// The allowed values.
-        allowed: &'static str,
-    },
-}
 
 /// A device and its host, calibrated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,12 +147,13 @@ impl Profile {
     ///
     /// # Errors
     /// There is none of this name.
-    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+    pub fn named(name: &str) -> Result<Profile, DescriptionError> {
         match BUILT_IN.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => Self::parse(text, name),
-            None => Err(ProfileError::Unknown {
+            None => Err(DescriptionError::Unknown {
+                kind: "profile",
                 name: name.to_owned(),
-                names: Self::names().join(", "),
+                names: format!("{}, or the path of a TOML file", Self::names().join(", ")),
             }),
         }
     }
@@ -193,11 +162,9 @@ impl Profile {
     ///
     /// # Errors
     /// The text is no TOML, a key is unknown or missing, a figure is out of range.
-    pub fn parse(text: &str, origin: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile = toml::from_str(text).map_err(|error| ProfileError::Syntax {
-            origin: origin.to_owned(),
-            problem: error.to_string().trim_end().to_owned(),
-        })?;
+    pub fn parse(text: &str, origin: &str) -> Result<Profile, DescriptionError> {
+        let profile: Profile =
+            toml::from_str(text).map_err(|error| DescriptionError::syntax(origin, &error))?;
         profile.check(origin)?;
         Ok(profile)
     }
@@ -257,7 +224,7 @@ impl Profile {
         toml::to_string_pretty(self)
     }
 
-    fn check(&self, origin: &str) -> Result<(), ProfileError> {
+    fn check(&self, origin: &str) -> Result<(), DescriptionError> {
         let check = Check { origin };
         check.host(&self.host)?;
         check.device(&self.device)?;
@@ -295,12 +262,12 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn wrong(&self, key: &str, value: impl ToString, allowed: &'static str) -> ProfileError {
-        ProfileError::Value {
+    fn wrong(&self, key: &str, value: impl ToString, allowed: &'static str) -> DescriptionError {
+        DescriptionError::Value {
             origin: self.origin.to_owned(),
             key: key.to_owned(),
             value: value.to_string(),
-            allowed,
+            allowed: allowed.to_owned(),
         }
     }
 
@@ -310,7 +277,7 @@ impl Check<'_> {
         value: f64,
         range: std::ops::RangeInclusive<f64>,
         allowed: &'static str,
-    ) -> Result<(), ProfileError> {
+    ) -> Result<(), DescriptionError> {
         if range.contains(&value) {
             Ok(())
         } else {
@@ -318,20 +285,20 @@ impl Check<'_> {
         }
     }
 
-    fn above_zero_or_zero(&self, key: &str, value: f64) -> Result<(), ProfileError> {
+    fn above_zero_or_zero(&self, key: &str, value: f64) -> Result<(), DescriptionError> {
         self.within(key, value, 0.0..=1e12, "0 to 1e12 is allowed")
     }
 
-    fn part(&self, key: &str, value: f64) -> Result<(), ProfileError> {
+    fn part(&self, key: &str, value: f64) -> Result<(), DescriptionError> {
         self.within(key, value, 0.0..=1.0, "0 to 1 is allowed")
     }
 
-    fn rate(&self, key: &str, value: f64) -> Result<(), ProfileError> {
+    fn rate(&self, key: &str, value: f64) -> Result<(), DescriptionError> {
         let allowed = "a bandwidth in bytes per second is needed, 1e6 to 1e13";
         self.within(key, value, 1e6..=1e13, allowed)
     }
 
-    fn host(&self, host: &Host) -> Result<(), ProfileError> {
+    fn host(&self, host: &Host) -> Result<(), DescriptionError> {
         let lines = "1 to 10000 lines are allowed";
         self.within("host.window_lines", host.window_lines, 1.0..=1e4, lines)?;
         let cores = f64::from(host.cores);
@@ -341,7 +308,7 @@ impl Check<'_> {
         self.part("host.serial_share", host.serial_share)
     }
 
-    fn device(&self, device: &DeviceFigures) -> Result<(), ProfileError> {
+    fn device(&self, device: &DeviceFigures) -> Result<(), DescriptionError> {
         let idle = "1 to 1e6 nanoseconds are allowed";
         self.within("device.idle_ns", device.idle_ns, 1.0..=1e6, idle)?;
         for (key, rate) in [
@@ -361,7 +328,7 @@ impl Check<'_> {
         self.within("device.overload_to_lines", to, least, above)
     }
 
-    fn mix(&self, number: usize, mix: &MixFigures) -> Result<(), ProfileError> {
+    fn mix(&self, number: usize, mix: &MixFigures) -> Result<(), DescriptionError> {
         let key = |name: &str| format!("mix[{number}].{name}");
         self.part(&key("write_ratio"), mix.write_ratio)?;
         self.rate(&key("media_bytes_per_sec"), mix.media_bytes_per_sec)?;
@@ -401,7 +368,7 @@ impl Check<'_> {
         self.loader(&key("loader_ns"), &mix.loader_ns)
     }
 
-    fn loader(&self, key: &str, points: &[[f64; 2]]) -> Result<(), ProfileError> {
+    fn loader(&self, key: &str, points: &[[f64; 2]]) -> Result<(), DescriptionError> {
         let allowed = "pairs of (delay, nanoseconds) are needed, 0 to 1e9, rising in both";
         if points.is_empty() {
             return Err(self.wrong(key, "empty", allowed));

@@ -52,13 +52,14 @@ pub mod truth;
 mod uncore;
 mod words;
 
-pub use machine::{DescriptionError, Machine, Workload, Workloads};
+pub use machine::{Machine, Workload, Workloads};
 pub use pmu::{CountWindow, CountingPlan};
 pub use scenario::what_if::{Progress, WhatIf};
 pub use scenario::{CauseLabel, RunFigures, Scenario};
 pub use truth::TruthWindow;
 pub use words::{Path, Queue, Stage, Target};
 
+use crate::description::DescriptionError;
 use crate::server::engine::calendar::Signal;
 use crate::server::machine::timings::picos;
 use crate::server::pmu::Pmu;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All parts of the machine together: each signal goes to the part it is for.
 
+use crate::description::DescriptionError;
 use crate::memory_device::Profile;
 use crate::server::cpu::{CpuCore, CpuCount, CpuMeter, PrivateCaches, Program, Thread};
 use crate::server::engine::calendar::{Calendar, Signal};
@@ -8,7 +9,7 @@ use crate::server::engine::clockwork::Clockwork;
 use crate::server::engine::request::{NO_CPU, RequestPool};
 use crate::server::machine::timings::{Timings, picos};
 use crate::server::machine::workload::{PageHome, Pattern, Workload};
-use crate::server::machine::{DescriptionError, Machine, Workloads};
+use crate::server::machine::{Machine, Workloads};
 use crate::server::memory::pages::{PageTable, device_of, virtual_line};
 use crate::server::memory::route::Route;
 use crate::server::scenario::what_if::Progress;

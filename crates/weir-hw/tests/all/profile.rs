@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles: what is built in can be read, and what is wrong is named.
 
-use weir_hw::memory_device::{Profile, ProfileError};
+use weir_hw::DescriptionError;
+use weir_hw::memory_device::Profile;
 
 const GOOD: &str = include_str!("../../profiles/agilex-i.toml");
 
@@ -26,7 +27,7 @@ fn built_in_profiles_are_sound_and_say_where_they_come_from() {
 #[test]
 fn an_unknown_name_is_answered_with_the_known_ones() {
     let error = Profile::named("optane").expect_err("no such profile");
-    assert!(matches!(error, ProfileError::Unknown { .. }));
+    assert!(matches!(error, DescriptionError::Unknown { .. }));
     let text = error.to_string();
     assert!(
         text.contains("optane") && text.contains("asic-x16, ddr5-2ch"),

@@ -289,13 +289,13 @@ impl Discovery {
         };
         tree.refresh(at, &mut self.buffer);
         let root = tree.root();
-        let mut census = None;
+        let mut table = None;
         if at >= self.sweep_at {
-            census = self.tasks.sweep(&mut || self.rests.rest());
+            table = self.tasks.sweep(&mut || self.rests.rest());
             self.sweep_at = Nanos(at.0.saturating_add(PIDS_EVERY.0));
         }
-        let how = match &census {
-            Some(census) => PidSource::Census(census),
+        let how = match &table {
+            Some(table) => PidSource::Table(table),
             None if self.tasks.is_walk() => PidSource::Lists,
             None => PidSource::NewOnes,
         };
@@ -325,7 +325,7 @@ impl Discovery {
                     continue;
                 }
                 self.members
-                    .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
+                    .meet_by(table.as_ref(), *pid, at, &mut self.buffer);
                 is_unchanged &= self.members.is_calm(*pid);
                 self.rests.rest();
             }
@@ -359,10 +359,10 @@ impl Discovery {
             in_leaves,
         };
         self.outside.read(lists, &mut self.buffer);
-        let census = how.census();
+        let table = how.table();
         for pid in self.outside.pids() {
             if !matches!(how, PidSource::NewOnes) || !self.members.still_known(pid) {
-                self.members.meet_by(census, pid, at, &mut self.buffer);
+                self.members.meet_by(table, pid, at, &mut self.buffer);
                 self.rests.rest();
             }
         }
@@ -421,15 +421,15 @@ impl Discovery {
         let Finder::Processes { known } = &mut self.finder else {
             return;
         };
-        let census = self.tasks.sweep(&mut || self.rests.rest());
-        let mut found: Vec<u32> = match &census {
-            Some(census) => census.pids().collect(),
+        let table = self.tasks.sweep(&mut || self.rests.rest());
+        let mut found: Vec<u32> = match &table {
+            Some(table) => table.pids().collect(),
             None => listed(&self.proc, known, view),
         };
         found.retain(|pid| {
             self.rests.rest();
             self.members
-                .meet_by(census.as_ref(), *pid, at, &mut self.buffer)
+                .meet_by(table.as_ref(), *pid, at, &mut self.buffer)
         });
         let until = Nanos(now().0.saturating_add(budget.0));
         self.members.scan(at, until, &mut self.buffer);

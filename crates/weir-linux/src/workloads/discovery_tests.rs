@@ -3,7 +3,7 @@ use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::kernel::fd_budget::Rank;
 use crate::kernel::files::{inode, open_root};
-use crate::workloads::task_iter::census::{Census, tests as rows};
+use crate::workloads::task_iter::process_table::{ProcessTable, tests as rows};
 use weir_core::{DeviceId, GroupId, NodeId};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -322,14 +322,14 @@ struct Rows {
 }
 
 impl crate::workloads::task_iter::TaskRows for Rows {
-    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
+    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<ProcessTable, Missing> {
         between();
         if self.times == 0 {
             return Err(Missing::Lost("it broke".into()));
         }
         self.times -= 1;
         self.rows.iter_mut().for_each(|r| r.cpu_ns += self.more_ns);
-        Ok(rows::census(&[&rows::bytes(&self.rows)]).unwrap())
+        Ok(rows::table(&[&rows::bytes(&self.rows)]).unwrap())
     }
 }
 

@@ -14,10 +14,8 @@
 //! is left out is said, and stands in `report.json`.
 
 mod axis;
-mod changes;
 mod compared;
 mod findings;
-mod flows;
 mod load;
 mod paths;
 mod places;

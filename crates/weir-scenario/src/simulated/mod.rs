@@ -13,7 +13,8 @@ use crate::wrong::ScenarioError;
 use crate::{Expect, renamed, testbed};
 use serde::{Deserialize, Serialize};
 use weir_core::controller::Goal;
-use weir_hw::memory_device::{Profile, ProfileError};
+use weir_hw::DescriptionError;
+use weir_hw::memory_device::Profile;
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -122,7 +123,7 @@ impl Device {
     ///
     /// # Errors
     /// There is no profile of this name.
-    pub fn figures(&self) -> Result<Profile, ProfileError> {
+    pub fn figures(&self) -> Result<Profile, DescriptionError> {
         match &self.own {
             Some(own) => Ok((**own).clone()),
             None => Profile::named(&self.profile),

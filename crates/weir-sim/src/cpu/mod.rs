@@ -36,8 +36,19 @@ pub(crate) trait CpuScheduler: Sync {
     /// A tick that was planned: is it another task's turn?
     fn tick(&self, m: &mut Machine, cpu: u32);
 
-    /// Plans the tick at which something may change.
-    fn plan(&self, m: &mut Machine, cpu: u32);
+    /// The current task of a CPU, if it is of this class.
+    fn current_on(&self, m: &Machine, cpu: u32) -> Option<u32> {
+        m.ordinary_on(cpu)
+    }
+
+    /// Plans the tick at which something may change: here the end of the slice.
+    fn plan(&self, m: &mut Machine, cpu: u32) {
+        let Some(task) = self.current_on(m, cpu) else {
+            return;
+        };
+        let end = m.now + m.tasks[task as usize].slice_ns;
+        m.plan_tick(cpu, Some(m.tick_at(end)));
+    }
 
     /// Charges the current task up to `until`. True when its group has no quota left here.
     fn charge(&self, m: &mut Machine, cpu: u32, until: u64) -> bool;
@@ -153,6 +164,17 @@ impl Machine {
     /// Plans the tick at which something may change.
     pub(crate) fn plan(&mut self, cpu: u32) {
         self.class_on(cpu).plan(self, cpu);
+    }
+
+    /// Gives a task the run time of its CPU since it was charged last, off its slice, and says how much.
+    pub(crate) fn charge_slice(&mut self, cpu: u32, task: u32) -> u64 {
+        let c = &mut self.cpus[cpu as usize];
+        let delta_ns = self.now - c.charged_at;
+        c.charged_at = self.now;
+        let t = &mut self.tasks[task as usize];
+        t.exec_ns += delta_ns;
+        t.slice_ns = t.slice_ns.saturating_sub(delta_ns);
+        delta_ns
     }
 
     /// Charges the current task up to now. True when its group has no quota left here.

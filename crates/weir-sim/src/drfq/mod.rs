@@ -91,11 +91,7 @@ impl CpuScheduler for FlowClass {
         if current.is_some_and(|task| m.tasks[task as usize].slice_ns == 0) {
             return replace(m, cpu);
         }
-        plan(m, cpu);
-    }
-
-    fn plan(&self, m: &mut Machine, cpu: u32) {
-        plan(m, cpu);
+        self.plan(m, cpu);
     }
 
     /// Up to now, whatever the moment: it charges at each switch.
@@ -197,30 +193,16 @@ fn run(m: &mut Machine, cpu: u32, task: u32, is_late: bool) {
     m.tasks[task as usize].slice_ns = slice;
     m.cpus[cpu as usize].is_choice_due = false;
     m.put_on(cpu, task);
-    plan(m, cpu);
-}
-
-fn plan(m: &mut Machine, cpu: u32) {
-    let Some(task) = m.ordinary_on(cpu) else {
-        return;
-    };
-    let end = m.now + m.tasks[task as usize].slice_ns;
-    m.plan_tick(cpu, Some(m.tick_at(end)));
+    FlowClass.plan(m, cpu);
 }
 
 /// Charges the current task up to now.
 pub(crate) fn charge(m: &mut Machine, cpu: u32) {
-    let now = m.now;
     let Some(task) = m.ordinary_on(cpu) else {
         return;
     };
-    let c = &mut m.cpus[cpu as usize];
-    let delta = now - c.charged_at;
-    c.charged_at = now;
-    let t = &mut m.tasks[task as usize];
-    t.exec_ns += delta;
-    t.slice_ns = t.slice_ns.saturating_sub(delta);
-    let workload = t.workload as usize;
+    let delta = m.charge_slice(cpu, task);
+    let workload = m.tasks[task as usize].workload as usize;
     if is_by_thesis(m) {
         m.settle(cpu);
         thesis_rules::charge_run(m, workload, delta);
@@ -239,7 +221,7 @@ fn replace(m: &mut Machine, cpu: u32) {
     let sched = state(m);
     if !sched.is_held(workload) && !sched.has_better(workload, now) {
         m.tasks[task as usize].slice_ns = slice_ns(m);
-        return plan(m, cpu);
+        return FlowClass.plan(m, cpu);
     }
     set_aside(m, cpu);
     if m.cpus[cpu as usize].current.is_none() {

@@ -13,6 +13,7 @@
 //! (`bpf/sched/stall_guard.bpf.h`), and what a decision costs.
 
 use super::{self as scx, Comes, Ext, Rule};
+use crate::cpu::CpuScheduler;
 use crate::engine::machine::Machine;
 use weir_sched::{PREEMPT_LAG_NS, WAKEUP_CREDIT_NS};
 
@@ -186,7 +187,7 @@ pub(crate) fn replace(m: &mut Machine, cpu: u32) {
     {
         full.stay(cpu, task, workload, now);
         m.tasks[task as usize].slice_ns = ext.stats.settings.slice_ns;
-        return scx::plan(m, cpu);
+        return scx::WeirScheduler.plan(m, cpu);
     }
     let next = m.ext.as_deref_mut().and_then(Ext::take_next);
     scx::stop(m, cpu);

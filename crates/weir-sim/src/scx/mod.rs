@@ -151,12 +151,11 @@ impl CpuScheduler for WeirScheduler {
         if is_over || partial::gives_way(m, cpu) {
             return replace(m, cpu);
         }
-        plan(m, cpu);
+        self.plan(m, cpu);
     }
 
-    /// Plans the tick at which the slice is over.
-    fn plan(&self, m: &mut Machine, cpu: u32) {
-        plan(m, cpu);
+    fn current_on(&self, m: &Machine, cpu: u32) -> Option<u32> {
+        current_on(m, cpu)
     }
 
     /// Up to now, whatever the moment: it charges at each switch, not at ticks.
@@ -273,28 +272,15 @@ pub(crate) fn run(m: &mut Machine, cpu: u32, task: u32) {
     m.tasks[task as usize].slice_ns = ext.stats.settings.slice_ns;
     m.cpus[cpu as usize].is_choice_due = false;
     m.put_on(cpu, task);
-    plan(m, cpu);
-}
-
-/// Plans the tick at which the slice is over.
-pub(crate) fn plan(m: &mut Machine, cpu: u32) {
-    let Some(task) = current_on(m, cpu) else {
-        return;
-    };
-    let end = m.now + m.tasks[task as usize].slice_ns;
-    m.plan_tick(cpu, Some(m.tick_at(end)));
+    WeirScheduler.plan(m, cpu);
 }
 
 pub(crate) fn charge(m: &mut Machine, cpu: u32) {
-    let now = m.now;
-    let c = &mut m.cpus[cpu as usize];
-    let Some(task) = c.current else { return };
-    let delta = now - c.charged_at;
-    c.charged_at = now;
-    let t = &mut m.tasks[task as usize];
-    t.exec_ns += delta;
-    t.slice_ns = t.slice_ns.saturating_sub(delta);
-    let workload = t.workload as usize;
+    let Some(task) = m.cpus[cpu as usize].current else {
+        return;
+    };
+    let delta = m.charge_slice(cpu, task);
+    let workload = m.tasks[task as usize].workload as usize;
     if let Some(ext) = m.ext.as_deref_mut()
         && let Some(account) = &mut ext.stats.accounts[workload]
     {

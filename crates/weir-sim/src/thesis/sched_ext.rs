@@ -198,11 +198,7 @@ impl CpuScheduler for ThesisClass {
             m.queue.push(m.now + spread, Event::Dispatch { cpu });
             return;
         }
-        plan(m, cpu);
-    }
-
-    fn plan(&self, m: &mut Machine, cpu: u32) {
-        plan(m, cpu);
+        self.plan(m, cpu);
     }
 
     /// Up to now, whatever the moment: it charges at each switch.
@@ -330,20 +326,17 @@ fn run(m: &mut Machine, cpu: u32, task: u32) {
     let scx = state(m);
     scx.vtime_now = scx.vtime_now.max(vtime);
     m.put_on(cpu, task);
-    plan(m, cpu);
+    ThesisClass.plan(m, cpu);
 }
 
 /// Charges the current task; its virtual time runs faster the less it may have.
 fn charge(m: &mut Machine, cpu: u32) {
-    let now = m.now;
-    let c = &mut m.cpus[cpu as usize];
-    let Some(task) = c.current else { return };
-    let delta = now - c.charged_at;
-    c.charged_at = now;
+    let Some(task) = m.cpus[cpu as usize].current else {
+        return;
+    };
+    let delta = m.charge_slice(cpu, task);
     let limit = state(m).limits[task as usize];
     let t = &mut m.tasks[task as usize];
-    t.exec_ns += delta;
-    t.slice_ns = t.slice_ns.saturating_sub(delta);
     t.vruntime += delta as f64 * NORMAL / t.weight / limit;
 }
 
@@ -353,7 +346,7 @@ fn replace(m: &mut Machine, cpu: u32) {
         return;
     };
     if m.tasks[task as usize].slice_ns > 0 {
-        return plan(m, cpu);
+        return ThesisClass.plan(m, cpu);
     }
     charge(m, cpu);
     if let Some(next) = dispatch(m) {
@@ -362,13 +355,5 @@ fn replace(m: &mut Machine, cpu: u32) {
         return begin_enqueue(m, task, cpu);
     }
     m.tasks[task as usize].slice_ns = SLICE_NS as u64;
-    plan(m, cpu);
-}
-
-fn plan(m: &mut Machine, cpu: u32) {
-    let Some(task) = m.ordinary_on(cpu) else {
-        return;
-    };
-    let end = m.now + m.tasks[task as usize].slice_ns;
-    m.plan_tick(cpu, Some(m.tick_at(end)));
+    ThesisClass.plan(m, cpu);
 }

@@ -8,7 +8,7 @@ use crate::cli::settings::Settings;
 use crate::cli::{DoctorArgs, LoopArgs};
 use crate::output::text;
 use crate::run::open_platform;
-use crate::run::publish;
+use crate::run::screens::publish;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;

@@ -6,8 +6,8 @@
 
 use super::latest::LatestWindows;
 use crate::run::make_run_dir;
-use crate::run::publish::{Readers, process_exists, replace, wall_unix_ms};
-use crate::run::self_cost::thread_cpu;
+use crate::run::screens::publish::{Readers, process_exists, replace, wall_unix_ms};
+use crate::run::tick::self_cost::thread_cpu;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

@@ -4,7 +4,7 @@
 use super::moment::utc;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text;
-use crate::run::publish::wall_unix_ms;
+use crate::run::screens::publish::wall_unix_ms;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;

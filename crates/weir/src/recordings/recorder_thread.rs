@@ -14,7 +14,7 @@ use weir_store::{Recorder, Start, StoreError, Tick};
 
 use crate::output::text;
 use crate::run::lossy::{Drained, Lossy, NotDrained};
-use crate::run::publish::wall_unix_ms;
+use crate::run::screens::publish::wall_unix_ms;
 use crate::run::sink::{Sink, SinkTrouble, TickContext};
 
 /// How long the end waits for the disk.

@@ -7,7 +7,7 @@
 
 use super::cli::ReplayArgs;
 use super::replay::{Other, chosen, head, next};
-use crate::run::snapshot_builder::{Beside, View};
+use crate::run::screens::snapshot_builder::{Beside, View};
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: the daemon. Reading order: `turning` (the loop), [`tick`] (one iteration), [`sink`] (the ways
-//! out), [`snapshot_builder`], [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines
-//! leave), [`metrics`] (for Prometheus), [`page`] (for browsers), `http` (what both are served by),
-//! [`push`] (for other servers), [`service`] (signals, settings read again, the service manager, the
-//! log), `watches` (what is said once), [`self_cost`] (what weir itself uses).
+//! `weir run`: the daemon. Reading order: [`tick`] (the loop, one iteration, what is said once, what weir
+//! itself uses), [`sink`] (the ways out), [`lossy`] (how lines leave), [`screens`] (what screens get),
+//! [`metrics`] (for Prometheus), [`page`] (for browsers), `http` (what both are served by), [`push`] (for
+//! other servers), [`service`] (signals, settings read again, the service manager, the log).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -16,39 +15,31 @@
 //! restores limits when its scope ends. Only SIGKILL cannot be caught; then the journal of weir-linux
 //! is used by the next start or `weir reset`.
 
-mod announce;
-pub mod changes;
 mod http;
-pub mod json_lines;
 pub mod lossy;
 pub mod metrics;
 pub mod open_platform;
 pub mod page;
 pub mod probe;
-pub mod publish;
 pub mod push;
 pub mod reset;
-pub mod self_cost;
+pub mod screens;
 pub mod service;
 pub mod sink;
-pub mod snapshot_builder;
 pub mod tick;
-mod turning;
-pub mod wall;
-mod watches;
 
 use crate::cli::RunArgs;
 use crate::cli::exit::Exit;
 use crate::cli::settings::{INTERVAL, Settings};
 use crate::output::text;
 use crate::recordings::recorder_thread::RecorderThread;
-use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
-use changes::ChangeLog;
-use json_lines::{JsonLines, Outlet};
+use lossy::json_lines::{JsonLines, Outlet};
 use metrics::Exporter;
 use page::LivePage;
-use publish::Publisher;
+use screens::changes::ChangeLog;
+use screens::publish::{self, Publisher};
+use service::announce::announce;
 use service::failure::Failed;
 use service::log::Log;
 use service::manager::ServiceManager;
@@ -62,9 +53,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tick::Loop;
+use tick::turning::{End, Turning};
+use tick::watches::{KneeWatch, NameWatch, Watch};
 use tracing::{debug, info, warn};
-use turning::{End, Turning};
-use watches::{KneeWatch, NameWatch, Watch};
 use weir_core::Description;
 use weir_core::seam::plan::{Outcome, OutcomeKind};
 use weir_linux::Roots;

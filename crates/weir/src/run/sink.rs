@@ -5,12 +5,12 @@
 //! ```text
 //!   tick ─► each sink: tick()              all of them, at once; never waits
 //!        ─► does a sink want a snapshot?   wants(): nothing, the figures, or all that screens show
-//!        ─► snapshot (run/view.rs)         made once for all
+//!        ─► snapshot (screens/)             made once for all
 //!        ─► those that want it: show()     as a value, or as JSON, which is made once for all
 //! ```
 
-use super::changes::MachineChange;
-use super::self_cost::thread_cpu;
+use super::screens::changes::MachineChange;
+use super::tick::self_cost::thread_cpu;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_core::seam::snapshot::{Delivery, Snapshot};

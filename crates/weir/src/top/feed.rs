@@ -6,7 +6,7 @@ use crate::cli::{TopArgs, WorkloadsName};
 use crate::output::text;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::open_platform;
-use crate::run::publish::{self, is_live, wall_unix_ms};
+use crate::run::screens::publish::{self, is_live, wall_unix_ms};
 use crate::run::sink::{Shown, Sink, SinkTrouble, Sinks, Wants};
 use crate::run::tick::Loop;
 use anyhow::{Context, Result, anyhow};

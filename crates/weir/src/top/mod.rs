@@ -21,7 +21,7 @@ use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text;
 use crate::profile::waits_in::{self, PublishedWaits};
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
-use crate::run::publish::wall_unix_ms;
+use crate::run::screens::publish::wall_unix_ms;
 use anyhow::{Context, Result};
 use feed::Feed;
 use keys::Act;

@@ -5,6 +5,7 @@
 use crate::common::{BASE_BYTES, GROUP_BYTES, GROUPS, RINGS, Server, rtl, text};
 use std::process::Command;
 use vfio_user::Client;
+use weir_core::random::SplitMix;
 use weir_hw::access_counters::regmap;
 use weir_ipc::access_trace::{AccessTrace, TraceRecord};
 
@@ -43,22 +44,9 @@ fn counters(client: &mut Client, window: u64) -> Vec<u64> {
     entries.map(|at| load(client, at)).collect()
 }
 
-/// Numbers that are spread as random ones (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % n
-    }
-}
-
 /// Accesses within the groups and around them, and what counters must say of them: reads and writes of each
 /// group, and outside.
-fn accesses(random: &mut Random, count: u64, queue_fill: u8) -> (Vec<TraceRecord>, [u64; 6]) {
+fn accesses(random: &mut SplitMix, count: u64, queue_fill: u8) -> (Vec<TraceRecord>, [u64; 6]) {
     let mut counts = [0; 6];
     let mut records = Vec::new();
     for _ in 0..count {
@@ -91,7 +79,7 @@ fn registers_show_all_that_was_pushed_before() {
     assert_eq!(load(&mut client, regmap::HOST_BASE_BYTES_REG), BASE_BYTES);
     let seed = 20_261_121;
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = SplitMix::new(seed);
     let mut wanted = [0; 6];
     for round in 0..40 {
         let count = 1 + random.below(2000);
@@ -138,7 +126,7 @@ fn load_is_that_of_the_queue_the_accesses_met() {
     let server = Server::start(&library);
     let mut client = server.connect();
     let trace = &AccessTrace::open(server.trace_words()).expect("a trace");
-    let mut random = Random(1);
+    let mut random = SplitMix::new(1);
     for (entries, at_load) in [
         (5, regmap::DEVLOAD_OPTIMAL_CLOCKS_REG),
         (12, regmap::DEVLOAD_MODERATE_CLOCKS_REG),

@@ -4,13 +4,13 @@
 
 use crate::vm::beside;
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
+use weir_ipc::CosimSummary;
 use weir_scenario::testbed::TestbedMachine;
 
 /// Memory channels of the simulated block.
@@ -51,25 +51,6 @@ pub fn library(machine: &TestbedMachine) -> Result<Library> {
         Some(LACKING) => Ok(Library::Lacking(said)),
         _ => bail!("{} failed ({}):\n{said}", script.display(), out.status),
     }
-}
-
-/// What the server says at its end.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Summary {
-    /// Accesses taken from the trace and counted.
-    pub accesses: u64,
-    /// Register accesses of the guest.
-    pub register_accesses: u64,
-    /// Clocks of the simulated counters.
-    pub clocks: u64,
-    /// Time the simulator took for the accesses.
-    pub counting_sec: f64,
-    /// Time it took for the register accesses.
-    pub registers_sec: f64,
-    /// Accesses that were lost.
-    pub lost: u64,
-    /// How often a vCPU waited for space in its ring.
-    pub waits: u64,
 }
 
 /// A running server; killed when dropped.
@@ -181,7 +162,7 @@ impl Cosim {
     }
 
     /// What the server did; it ends when its guest has.
-    pub(crate) fn finish(mut self) -> Result<Summary> {
+    pub(crate) fn finish(mut self) -> Result<CosimSummary> {
         let mut text = String::new();
         let mut out = self.child.stdout.take().context("its output is taken")?;
         out.read_to_string(&mut text)?;

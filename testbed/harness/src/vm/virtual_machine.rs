@@ -3,7 +3,7 @@
 
 use crate::guest_env::Environment;
 use crate::vm::agent::Line;
-use crate::vm::cosim::{Cosim, Summary};
+use crate::vm::cosim::Cosim;
 use crate::vm::image::files;
 use crate::vm::image::files::GuestFile;
 use crate::vm::image::initrd;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64};
 use std::time::{Duration, Instant};
-use weir_ipc::ground_truth::{GroundTruth, TruthLayout};
+use weir_ipc::{CosimSummary, GroundTruth, TruthLayout};
 use weir_scenario::testbed::TestbedMachine;
 
 /// Size of the guest-visible BAR.
@@ -436,7 +436,7 @@ impl Vm {
     ///
     /// # Errors
     /// There is none, or it failed: with what it said.
-    pub fn finish_cosim(mut self) -> Result<Summary> {
+    pub fn finish_cosim(mut self) -> Result<CosimSummary> {
         // Its log lies in our folder.
         let cosim = self.cosim.take();
         self.end();

@@ -31,6 +31,13 @@ impl Default for Bliss {
     }
 }
 
+impl Bliss {
+    /// [`Standing::before`] of a source's requests.
+    fn before(&mut self, source: SourceId) -> u32 {
+        u32::from(*self.is_listed.of(source))
+    }
+}
+
 impl DramOrder for Bliss {
     fn rules(&self) -> OrderRules {
         BY_SOURCE
@@ -38,7 +45,7 @@ impl DramOrder for Bliss {
 
     fn standing(&mut self, waiting: &WaitingBurst) -> Standing {
         Standing {
-            before: u32::from(*self.is_listed.of(waiting.request.source)),
+            before: self.before(waiting.request.source),
             after: 0,
         }
     }
@@ -72,7 +79,7 @@ impl DramOrder for Bliss {
 
     fn restate(&mut self, waiting: &mut [WaitingBurst]) {
         for one in waiting {
-            one.standing.before = u32::from(*self.is_listed.of(one.request.source));
+            one.standing.before = self.before(one.request.source);
         }
     }
 }

@@ -112,11 +112,7 @@ impl DramOrder for FrLvtf {
     }
 
     fn direction(&mut self, queues: &QueueState) -> BurstKind {
-        match queues.head {
-            [Some(read), Some(write)] if read < write => BurstKind::Read,
-            [Some(read), Some(write)] if write < read => BurstKind::Write,
-            _ => queues.by_watermarks,
-        }
+        queues.direction_ahead(|one, other| one < other)
     }
 
     fn on_accept(&mut self, waiting: &WaitingBurst) {

@@ -116,6 +116,20 @@ pub struct QueueState {
     pub by_watermarks: BurstKind,
 }
 
+impl QueueState {
+    /// The direction whose first request is ahead of the other's; that of the watermarks where neither is.
+    pub(super) fn direction_ahead(
+        &self,
+        is_ahead: impl Fn(Standing, Standing) -> bool,
+    ) -> BurstKind {
+        match self.head {
+            [Some(read), Some(write)] if is_ahead(read, write) => BurstKind::Read,
+            [Some(read), Some(write)] if is_ahead(write, read) => BurstKind::Write,
+            _ => self.by_watermarks,
+        }
+    }
+}
+
 /// An order. It sees requests come and go, and never the banks.
 pub trait DramOrder {
     /// Which of the methods below the channel asks for. Constant.
@@ -187,6 +201,9 @@ impl<T: Clone + Default> BySource<T> {
     }
 }
 
+/// The least share that counts.
+const SHARE_MIN: f64 = 1e-9;
+
 /// Shares of sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SourceShares(Vec<f64>);
@@ -200,7 +217,13 @@ impl SourceShares {
     pub(super) fn of(&self, source: SourceId) -> f64 {
         self.0
             .get(usize::from(source))
-            .map_or(1.0, |share| share.max(1e-9))
+            .map_or(1.0, |share| share.max(SHARE_MIN))
+    }
+
+    /// The sum of those that were given; never 0.
+    pub(super) fn total(&self) -> f64 {
+        let all = self.0.iter().map(|share| share.max(SHARE_MIN));
+        all.sum::<f64>().max(SHARE_MIN)
     }
 }
 

@@ -14,7 +14,7 @@
 //! banks; longer ones show in windows of 100 µs. A source that was away keeps its lag up to a bound
 //! (`CREDIT_BURSTS`): a disk that pauses between two blocks gets its rate all the same.
 
-use super::{BY_SHARE, BySource, Clock, DramOrder, OrderRules, QueueState};
+use super::{BY_SHARE, BySource, Clock, DramOrder, OrderRules, QueueState, SourceShares};
 use crate::dram::banks::command::BurstKind;
 use crate::dram::queues::waiting::{Standing, WaitingBurst};
 
@@ -42,7 +42,7 @@ struct Account {
 /// Rates instead of ranks.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    rates: Vec<f64>,
+    rates: SourceShares,
     total: f64,
     accounts: BySource<Account>,
     /// A lower bound of the virtual time furthest behind, and the one in front.
@@ -57,7 +57,7 @@ impl Rates {
     /// For queues of so many entries.
     pub fn new(entries: u32) -> Rates {
         Rates {
-            rates: Vec::new(),
+            rates: SourceShares::default(),
             total: 1.0,
             accounts: BySource::default(),
             floor: 0.0,
@@ -78,8 +78,7 @@ impl Rates {
 
     /// Part of all rates that a source has.
     fn part(&self, source: u16) -> f64 {
-        let rate = self.rates.get(usize::from(source)).copied();
-        rate.unwrap_or(1.0).max(1e-9) / self.total
+        self.rates.of(source) / self.total
     }
 
     /// The virtual time furthest behind of all sources that are present.
@@ -102,12 +101,8 @@ impl DramOrder for Rates {
     }
 
     fn set_shares(&mut self, shares: &[f64]) {
-        self.rates = shares.to_vec();
-        self.total = shares
-            .iter()
-            .map(|rate| rate.max(1e-9))
-            .sum::<f64>()
-            .max(1e-9);
+        self.rates.set(shares);
+        self.total = self.rates.total();
     }
 
     fn standing(&mut self, waiting: &WaitingBurst) -> Standing {
@@ -139,11 +134,7 @@ impl DramOrder for Rates {
     }
 
     fn direction(&mut self, queues: &QueueState) -> BurstKind {
-        match queues.head {
-            [Some(read), Some(write)] if write.before + 1 < read.before => BurstKind::Write,
-            [Some(read), Some(write)] if read.before + 1 < write.before => BurstKind::Read,
-            _ => queues.by_watermarks,
-        }
+        queues.direction_ahead(|one, other| one.before + 1 < other.before)
     }
 
     fn on_accept(&mut self, waiting: &WaitingBurst) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Allowed ranges of all figures.
 
+use crate::description::DescriptionError;
 use crate::memory_device::Profile;
-use crate::server::machine::error::DescriptionError;
 use crate::server::machine::ranges::Ranges;
 use crate::server::machine::workload::{AccessMix, MemoryArea, Phase, Workload, Workloads};
 use crate::server::machine::{CxlFigures, Machine};

@@ -4,16 +4,15 @@
 //! Figures that no public source gives stand in `assumed`, by key.
 
 mod check;
-mod error;
 pub(crate) mod ranges;
 pub(crate) mod timings;
 pub mod workload;
 
-pub use error::DescriptionError;
 pub use workload::{
     AccessKind, AccessMix, DmaFigures, MemoryArea, PageMove, Pattern, Phase, Workload, Workloads,
 };
 
+use crate::description::DescriptionError;
 use serde::{Deserialize, Serialize};
 
 /// Text of the machines that are built in, by name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a figure out of its range is said, of all description files.
 
-use crate::server::machine::error::DescriptionError;
+use crate::description::DescriptionError;
 
 /// Ranges of one description.
 pub(crate) struct Ranges<'a> {

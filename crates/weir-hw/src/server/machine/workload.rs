@@ -2,8 +2,9 @@
 //! What runs on a machine: workloads in TOML. Each CPU of a workload runs the same program on memory of its
 //! own; workloads share no line.
 
+use crate::description::DescriptionError;
+use crate::server::machine::Machine;
 use crate::server::machine::check;
-use crate::server::machine::{DescriptionError, Machine};
 use serde::{Deserialize, Serialize};
 
 /// All workloads of a run.

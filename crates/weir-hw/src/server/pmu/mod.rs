@@ -14,9 +14,10 @@ pub use catalogue::{EventInfo, catalogue};
 pub use plan::{CounterFault, CountingPlan, EventSet, FaultKind};
 pub use unit::UnitKind;
 
+use crate::description::DescriptionError;
 use crate::server::engine::calendar::Signal;
+use crate::server::machine::Machine;
 use crate::server::machine::timings::picos;
-use crate::server::machine::{DescriptionError, Machine};
 use crate::server::socket::Socket;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

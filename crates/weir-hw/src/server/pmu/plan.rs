@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is counted, in which turns, and which faults the counters have.
 
-use crate::server::machine::{DescriptionError, Machine};
+use crate::description::DescriptionError;
+use crate::server::machine::Machine;
 use crate::server::pmu::EventCount;
 use crate::server::pmu::catalogue::{EventInfo, catalogue};
 use crate::server::pmu::unit::UnitKind;

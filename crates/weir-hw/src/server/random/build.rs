@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts of which scenarios are made.
 
-use crate::server::DescriptionError;
+use crate::description::DescriptionError;
 use crate::server::machine::{
     AccessKind, AccessMix, Machine, MemoryArea, Pattern, Phase, Workload,
 };

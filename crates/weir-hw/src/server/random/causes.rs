@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Machines on which one thing is wrong, in three strengths.
 
-use crate::server::DescriptionError;
+use crate::description::DescriptionError;
 use crate::server::machine::{AccessKind, Machine, Pattern, Workload, Workloads};
 use crate::server::random::build::{self, Draw, area, mix, program};
 use crate::server::random::finished;

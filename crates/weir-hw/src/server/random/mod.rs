@@ -7,7 +7,7 @@ mod causes;
 
 pub use causes::{Cause, Strength, two_causes_scenario};
 
-use crate::server::DescriptionError;
+use crate::description::DescriptionError;
 use crate::server::machine::{AccessKind, AccessMix, Machine, Pattern, Phase, Workload, Workloads};
 use crate::server::scenario::{RunFigures, Scenario};
 use build::{Draw, area, mix, program};

@@ -3,7 +3,8 @@
 
 pub mod what_if;
 
-use crate::server::machine::{DescriptionError, Machine, Workloads};
+use crate::description::DescriptionError;
+use crate::server::machine::{Machine, Workloads};
 use crate::server::pmu::CountingPlan;
 use crate::server::{Server, ServerWindow};
 use serde::{Deserialize, Serialize};

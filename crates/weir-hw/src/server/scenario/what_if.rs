@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The same seed under another condition: the truth that a what-if estimate is compared with.
 
+use crate::description::DescriptionError;
 use crate::server::machine::workload::{PageHome, Workload};
-use crate::server::machine::{DescriptionError, Machine, Workloads};
+use crate::server::machine::{Machine, Workloads};
 use crate::server::{Scenario, Server};
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,8 @@
 //! Counters under their limits: turns, widths, skew, faults.
 
 use super::{one, sum};
-use weir_hw::server::{CountingPlan, DescriptionError, Machine, Server, ServerWindow};
+use weir_hw::DescriptionError;
+use weir_hw::server::{CountingPlan, Machine, Server, ServerWindow};
 
 fn machine() -> Machine {
     Machine::named("small").expect("built in")

@@ -3,9 +3,9 @@
 
 use super::intf::{self, WorkloadCfg};
 use super::loader::{Loaded, ScxError};
-use super::moved_threads::MovedThreads;
 use super::rate::{only_device, rate_of};
-use super::thread_scan::Portion;
+use super::threads::moved::MovedThreads;
+use super::threads::scan::Portion;
 use super::{FOLLOWED_AT_ONCE, Scx};
 use crate::backends::BackendContext;
 use crate::backends::eligibility::{may_be_limited, outcome};

@@ -24,15 +24,12 @@ mod cpu_room;
 mod device_counts;
 mod hweight;
 mod intf;
-mod kernel_enums;
 mod limited;
 pub(crate) mod loader;
-pub(crate) mod moved_threads;
 mod overload_cap;
 mod rate;
 mod slots;
 mod stats;
-mod thread_scan;
 pub(crate) mod threads;
 
 use crate::backends::{Backend, BackendContext};

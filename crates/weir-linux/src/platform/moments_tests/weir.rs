@@ -3,7 +3,7 @@
 
 use super::SCHEDULED;
 use crate::backends::cpu_max::CpuMaxBackend;
-use crate::backends::sched_ext::moved_threads::MovedThreads;
+use crate::backends::sched_ext::threads::moved::MovedThreads;
 use crate::backends::{Backend, BackendContext};
 use crate::kernel::files::{inode, open_beneath};
 use crate::leases::undo::UndoOutcome;

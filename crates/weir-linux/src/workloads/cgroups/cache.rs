@@ -15,7 +15,7 @@ use crate::kernel::files::{Buffer, inode};
 use crate::kernel::parse::cgroup::{CpuMax, pids};
 use crate::workloads::discovery::Watched;
 use crate::workloads::processes::numa_stat::Charged;
-use crate::workloads::task_iter::census::Census;
+use crate::workloads::task_iter::process_table::ProcessTable;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 use weir_core::{Missing, Nanos};
@@ -63,15 +63,15 @@ pub(crate) enum PidSource<'a> {
     /// Each by its own list, when it is due.
     Lists,
     /// All processes were read at once, just now.
-    Census(&'a Census),
+    Table(&'a ProcessTable),
     /// They were in an earlier round: only the list of a new cgroup is read.
     NewOnes,
 }
 
 impl<'a> PidSource<'a> {
-    pub(crate) fn census(self) -> Option<&'a Census> {
+    pub(crate) fn table(self) -> Option<&'a ProcessTable> {
         match self {
-            PidSource::Census(census) => Some(census),
+            PidSource::Table(table) => Some(table),
             PidSource::Lists | PidSource::NewOnes => None,
         }
     }
@@ -97,7 +97,7 @@ impl CachedCgroup {
                     && since(old.charged_at) < old.charged_every().0
                     && since(old.owner_at) < owner_every.0
             }
-            PidSource::Census(_) => false,
+            PidSource::Table(_) => false,
             PidSource::NewOnes => true,
         };
         let old = match old {
@@ -106,7 +106,7 @@ impl CachedCgroup {
         };
         let list = old.as_ref().and_then(|old| old.list.as_ref());
         let pids = match how {
-            PidSource::Census(census) => Ok(census.of_cgroup(leaf.inode)),
+            PidSource::Table(table) => Ok(table.of_cgroup(leaf.inode)),
             PidSource::Lists | PidSource::NewOnes => leaf.pids(list, root, buffer),
         };
         match old {
@@ -217,8 +217,8 @@ pub(crate) fn in_root(
     match how {
         PidSource::NewOnes => None,
         PidSource::Lists => Some(listed(buffer)),
-        PidSource::Census(census) => {
-            let of_it = inode(root).map(|stat| census.of_cgroup(stat.st_ino));
+        PidSource::Table(table) => {
+            let of_it = inode(root).map(|stat| table.of_cgroup(stat.st_ino));
             Some(of_it.unwrap_or_else(|_| listed(buffer)))
         }
     }

@@ -73,16 +73,16 @@ impl Outside {
         match how {
             PidSource::NewOnes => return,
             PidSource::Lists if self.read_at.is_some_and(is_good) => return,
-            PidSource::Lists | PidSource::Census(_) => self.read_at = Some(at),
+            PidSource::Lists | PidSource::Table(_) => self.read_at = Some(at),
         }
         let mut of_it = |inner: &Arc<Inner>| match how {
-            PidSource::Census(census) => census.of_cgroup(inner.inode),
+            PidSource::Table(table) => table.of_cgroup(inner.inode),
             PidSource::Lists | PidSource::NewOnes => inner.pids(root.as_fd(), buffer),
         };
         let all = tree.inner().map(|inner| (Arc::clone(inner), of_it(inner)));
         self.in_inner = all.filter(|(_, pids)| !pids.is_empty()).collect();
         let candidates: Vec<u32> = match how {
-            PidSource::Census(census) => census.beside(&tree.ids()).collect(),
+            PidSource::Table(table) => table.beside(&tree.ids()).collect(),
             PidSource::Lists | PidSource::NewOnes => {
                 let inner = self.in_inner.iter().flat_map(|(_, pids)| pids);
                 let listed = self.in_root.iter().chain(inner).copied();

@@ -28,7 +28,7 @@ use crate::kernel::files::{Buffer, for_each_line, open_file};
 use crate::kernel::parse::process::{Stat, mapping};
 use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{NiceBoost, is_crowded};
-use crate::workloads::task_iter::census::{Census, Task};
+use crate::workloads::task_iter::process_table::{ProcessTable, Task};
 use numa_maps::{ELSEWHERE, NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
@@ -258,15 +258,15 @@ impl ProcessCache {
         }
     }
 
-    /// Notes that a process is there, by the census where that has it. False if it is not.
+    /// Notes that a process is there, by the table where that has it. False if it is not.
     pub(crate) fn meet_by(
         &mut self,
-        census: Option<&Census>,
+        table: Option<&ProcessTable>,
         pid: u32,
         at: Nanos,
         buffer: &mut Buffer,
     ) -> bool {
-        let Some(task) = census.and_then(|census| census.get(pid)) else {
+        let Some(task) = table.and_then(|table| table.get(pid)) else {
             return self.meet(pid, at, buffer);
         };
         let fresh = CachedProcess::of_task(task, self.round, at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A census that leaves no process out. A host may hide processes from programs in its kernel (seen of
+//! A table that leaves no process out. A host may hide processes from programs in its kernel (seen of
 //! process 1), and would not say so. So what a sweep shows is compared with `/proc`, at first and every half
 //! a minute:
 //!
@@ -12,7 +12,7 @@
 //! limited must be known.
 
 use super::TaskRows;
-use super::census::{Census, Task};
+use super::process_table::{ProcessTable, Task};
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, for_each_dir, inode, open_beneath, open_root};
 use crate::kernel::parse::decimal;
@@ -69,11 +69,11 @@ impl<S: TaskRows> Whole<S> {
     }
 
     /// Finds processes that were there before a sweep and after it, and are not in it.
-    fn compare(&mut self, before: &[u32], census: &Census) -> Result<(), Missing> {
+    fn compare(&mut self, before: &[u32], table: &ProcessTable) -> Result<(), Missing> {
         let Ok(mut after) = listed(&self.proc) else {
             return Ok(());
         };
-        after.retain(|pid| before.binary_search(pid).is_ok() && census.get(*pid).is_none());
+        after.retain(|pid| before.binary_search(pid).is_ok() && table.get(*pid).is_none());
         self.hidden = after;
         self.compare_at = Nanos(now().0.saturating_add(COMPARE_EVERY.0));
         let most = if self.is_for_limits { 0 } else { HIDDEN_MAX };
@@ -110,21 +110,21 @@ impl<S: TaskRows> Whole<S> {
 }
 
 impl<S: TaskRows> TaskRows for Whole<S> {
-    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
+    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<ProcessTable, Missing> {
         // A list that cannot be had is had the next time.
         let before = (now() >= self.compare_at).then(|| listed(&self.proc).ok());
-        let mut census = self.most.sweep(between)?;
+        let mut table = self.most.sweep(between)?;
         if let Some(before) = before.flatten() {
-            self.compare(&before, &census)?;
+            self.compare(&before, &table)?;
         }
         for pid in self.hidden.clone() {
-            if census.get(pid).is_none()
+            if table.get(pid).is_none()
                 && let Some(task) = self.by_files(pid)
             {
-                census.add(task);
+                table.add(task);
             }
         }
-        Ok(census)
+        Ok(table)
     }
 
     fn hidden(&self) -> usize {
@@ -145,7 +145,7 @@ fn listed(proc: &OwnedFd) -> Result<Vec<u32>, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::census::tests as rows;
+    use super::super::process_table::tests as rows;
     use super::*;
     use crate::fake::{Fake, stat_line};
 
@@ -153,10 +153,10 @@ mod tests {
     struct Shows(Vec<u32>);
 
     impl TaskRows for Shows {
-        fn sweep(&mut self, _: &mut dyn FnMut()) -> Result<Census, Missing> {
+        fn sweep(&mut self, _: &mut dyn FnMut()) -> Result<ProcessTable, Missing> {
             let row = |pid: &u32| rows::row((*pid).into(), (*pid).into(), 7);
             let rows: Vec<_> = self.0.iter().map(row).collect();
-            Ok(rows::census(&[&rows::bytes(&rows)]).unwrap())
+            Ok(rows::table(&[&rows::bytes(&rows)]).unwrap())
         }
     }
 
@@ -171,17 +171,17 @@ mod tests {
         let me = std::process::id();
         fake.write("proc/100/stat", stat_line(100, "fio", 2, 4000, 1));
         let mut source = whole(&fake, &[2, 101, me], false);
-        let census = source.sweep(&mut || ()).unwrap();
+        let table = source.sweep(&mut || ()).unwrap();
         assert_eq!(source.hidden(), 2);
-        let all: Vec<u32> = census.pids().collect();
+        let all: Vec<u32> = table.pids().collect();
         assert!(all.is_sorted() && [1, 2, 100, 101, me].iter().all(|p| all.contains(p)));
-        let fio = census.get(100).unwrap();
+        let fio = table.get(100).unwrap();
         assert_eq!((fio.start_ticks, fio.comm()), (4000, &b"fio"[..]));
         assert!(fio.real_time && !fio.is_kernel);
         let cgroup = fake.roots().cgroup.join("system.slice/fio.service");
         let id = inode(open_root(&cgroup).unwrap()).unwrap().st_ino;
-        assert_eq!(census.of_cgroup(id), [100]);
-        assert_eq!(census.of_cgroup(7), {
+        assert_eq!(table.of_cgroup(id), [100]);
+        assert_eq!(table.of_cgroup(7), {
             let mut shown = vec![2, 101, me];
             shown.sort_unstable();
             shown
@@ -189,9 +189,9 @@ mod tests {
         // Between two comparisons: one ends, and its number is that of another process, which is shown.
         fake.remove("proc/100");
         source.most.0 = vec![1, 2, 101, me];
-        let census = source.sweep(&mut || ()).unwrap();
-        assert!(census.get(100).is_none());
-        assert_eq!(census.get(1).unwrap().cgroup, 7);
+        let table = source.sweep(&mut || ()).unwrap();
+        assert!(table.get(100).is_none());
+        assert_eq!(table.get(1).unwrap().cgroup, 7);
         source.compare_at = Nanos(0);
         source.sweep(&mut || ()).unwrap();
         assert_eq!(source.hidden(), 0);

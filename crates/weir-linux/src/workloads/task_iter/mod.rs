@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which processes there are, in which cgroup, and what the scheduler knows of them: all in one read of the
-//! kernel's tasks ([`program`], [`census`], [`completeness`]) where that can be had, else file by file from
-//! `/proc` and the cgroup tree ([`crate::workloads::processes`], [`crate::workloads::cgroups::tree`]), which
-//! costs several system calls for each cgroup, process and thread.
+//! kernel's tasks ([`program`], [`process_table`], [`completeness`]) where that can be had, else file by file
+//! from `/proc` and the cgroup tree ([`crate::workloads::processes`], [`crate::workloads::cgroups::tree`]),
+//! which costs several system calls for each cgroup, process and thread.
 //!
 //! ```text
 //! may it be loaded here? ─► loaded ─► does it agree with /proc about ourselves, and show all? ─► read each time
@@ -13,8 +13,8 @@
 //! are those of the initial namespaces, so it is only taken where `/proc` and the cgroup tree are those of
 //! this machine.
 
-pub(crate) mod census;
 mod completeness;
+pub(crate) mod process_table;
 mod program;
 
 use crate::kernel::background_load::{Beside, LoadState};
@@ -25,8 +25,8 @@ use crate::options::{By, Options, Roots, TaskSource};
 use crate::workloads::cgroups::hierarchy::INITIAL_PIDS;
 use crate::workloads::processes::proc_pid::read_stat;
 use crate::workloads::processes::sched_policy;
-use census::Census;
 use completeness::Whole;
+use process_table::ProcessTable;
 use program::TaskIterProgram;
 use weir_core::Missing;
 use weir_core::seam::topology::Fact;
@@ -42,7 +42,7 @@ pub(crate) trait TaskRows: Send {
     ///
     /// # Errors
     /// It cannot be had any more.
-    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing>;
+    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<ProcessTable, Missing>;
 
     /// How many are asked by their files, because nothing else shows them.
     fn hidden(&self) -> usize {
@@ -88,9 +88,9 @@ impl Tasks {
     }
 
     /// All processes; nothing where files are to be read. A source that fails is not asked again.
-    pub(crate) fn sweep(&mut self, between: &mut dyn FnMut()) -> Option<Census> {
+    pub(crate) fn sweep(&mut self, between: &mut dyn FnMut()) -> Option<ProcessTable> {
         match self.0.get()?.sweep(between) {
-            Ok(census) => Some(census),
+            Ok(table) => Some(table),
             Err(why) => {
                 tracing::warn!(%why, "processes are looked up file by file from now on");
                 self.0.fail(why);
@@ -130,8 +130,8 @@ fn found(options: &Options) -> LoadState<dyn TaskRows> {
     let (roots, by) = (&options.roots, options.by);
     refusal(roots, by)?;
     let mut all = Whole::new(TaskIterProgram::load()?, roots, by, !options.read_only)?;
-    let census = all.sweep(&mut || ())?;
-    agrees(roots, by, &census)?;
+    let table = all.sweep(&mut || ())?;
+    agrees(roots, by, &table)?;
     Ok(Box::new(all))
 }
 
@@ -156,10 +156,10 @@ fn refusal(roots: &Roots, by: By) -> Result<(), Missing> {
 }
 
 /// What it says of ourselves must be what `/proc` says.
-fn agrees(roots: &Roots, by: By, census: &Census) -> Result<(), Missing> {
+fn agrees(roots: &Roots, by: By, table: &ProcessTable) -> Result<(), Missing> {
     let differs = |what: &str| Missing::Lost(format!("{what} of weir itself differs from /proc"));
     let pid = std::process::id();
-    let task = census.get(pid).ok_or_else(|| differs("the process id"))?;
+    let task = table.get(pid).ok_or_else(|| differs("the process id"))?;
     let proc = open_root(&roots.proc).map_err(|e| Missing::Lost(e.to_string()))?;
     let stat = read_stat(&proc, pid, &mut Buffer::new()).map_err(|_| differs("stat"))?;
     if stat.start_ticks != task.start_ticks {

@@ -2,7 +2,7 @@
 //! The iterator in the kernel (`bpf/probes/task_iter.bpf.c`): loaded, read, and gone with this process.
 
 use super::TaskRows;
-use super::census::{Census, Sweep};
+use super::process_table::{ProcessTable, Sweep};
 use crate::kernel::bpf;
 use crate::kernel::skeletons::task_iter::{TaskIterSkel, TaskIterSkelBuilder};
 use libbpf_rs::{Iter, Link};
@@ -38,7 +38,7 @@ impl TaskIterProgram {
 }
 
 impl TaskRows for TaskIterProgram {
-    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
+    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<ProcessTable, Missing> {
         let unread = |what: String| Missing::Lost(format!("{WHAT}: {what}"));
         let mut rows = Iter::new(&self.link).map_err(|e| unread(e.to_string()))?;
         let mut sweep = Sweep::default();

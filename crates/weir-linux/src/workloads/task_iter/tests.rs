@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use super::census::tests as rows;
+use super::process_table::tests as rows;
 use super::*;
 use crate::fake::Fake;
 use crate::kernel::clock::process_cpu;
@@ -75,8 +75,8 @@ fn nobody_waits_while_it_is_loaded() {
     while tasks.0.is_coming() {
         std::thread::yield_now();
     }
-    let census = tasks.sweep(&mut || ());
-    assert_eq!(census.is_none(), tasks.is_walk());
+    let table = tasks.sweep(&mut || ());
+    assert_eq!(table.is_none(), tasks.is_walk());
     assert!(!tasks.told().contains("not yet"), "{}", tasks.told());
 }
 
@@ -95,8 +95,8 @@ fn one_that_says_something_else_of_ourselves_is_not_believed() {
         ..rows::row(pid.into(), pid.into(), 1)
     };
     let ask = |row| {
-        let census = rows::census(&[&rows::bytes(&[row])]).unwrap();
-        agrees(&roots, By::Process, &census)
+        let table = rows::table(&[&rows::bytes(&[row])]).unwrap();
+        agrees(&roots, By::Process, &table)
     };
     assert_eq!(ask(me), Ok(()));
     let start_ns = me.start_ns + 10_000_000;
@@ -140,8 +140,8 @@ fn iterator(test: &str) -> Option<Whole<TaskIterProgram>> {
     let loaded =
         refusal(&roots(), By::Cgroup).and_then(|()| TaskIterProgram::load().and_then(whole));
     let mut program = loaded.map_err(|why| say(&why.to_string())).ok()?;
-    let census = program.sweep(&mut || ()).unwrap();
-    assert_eq!(agrees(&roots(), By::Cgroup, &census), Ok(()));
+    let table = program.sweep(&mut || ()).unwrap();
+    assert_eq!(agrees(&roots(), By::Cgroup, &table), Ok(()));
     Some(program)
 }
 
@@ -202,13 +202,13 @@ fn walked() -> Vec<(u32, Facts)> {
     pids.into_iter().filter_map(facts).collect()
 }
 
-fn swept(census: &Census) -> Vec<(u32, Facts)> {
+fn swept(table: &ProcessTable) -> Vec<(u32, Facts)> {
     let proc = Arc::new(open_root(&roots().proc).unwrap());
     let mut members = ProcessCache::new(proc, Vec::new());
     members.begin_round();
-    let all = census.pids();
+    let all = table.pids();
     let facts = |pid| {
-        members.meet_by(Some(census), pid, Nanos(1), &mut Buffer::new());
+        members.meet_by(Some(table), pid, Nanos(1), &mut Buffer::new());
         Some((pid, facts_by(&members, pid)?))
     };
     all.filter_map(facts).collect()
@@ -236,11 +236,11 @@ fn a_sweep_tells_what_a_walk_tells() {
     let mut agreed = false;
     for _ in 0..TRIES {
         let (before, list_before) = (walked(), listed(&root));
-        let census = source.sweep(&mut || ()).unwrap();
+        let table = source.sweep(&mut || ()).unwrap();
         let (after, list_after) = (walked(), listed(&root));
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (before.into_iter().collect(), after.into_iter().collect());
-        let ours: BTreeSet<_> = swept(&census).into_iter().collect();
+        let ours: BTreeSet<_> = swept(&table).into_iter().collect();
         let lost: Vec<_> = before
             .intersection(&after)
             .filter(|row| !ours.contains(row))
@@ -254,10 +254,10 @@ fn a_sweep_tells_what_a_walk_tells() {
         assert!(before.len() > 2, "{before:?}");
         let (pid, of_zombie) = (named.pid(), zombie.pid());
 
-        assert!(census.get(of_zombie).is_some(), "/proc has it");
-        let of_root: BTreeSet<u32> = census.of_cgroup(inode).into_iter().collect();
+        assert!(table.get(of_zombie).is_some(), "/proc has it");
+        let of_root: BTreeSet<u32> = table.of_cgroup(inode).into_iter().collect();
         assert!(!of_root.contains(&of_zombie), "no list has it");
-        let comm = census.get(pid).unwrap().comm().to_vec();
+        let comm = table.get(pid).unwrap().comm().to_vec();
         if list_before == list_after && comm.starts_with(b"we\nir) R 1") {
             assert_eq!(of_root, list_before);
             agreed = true;
@@ -329,8 +329,8 @@ fn a_sweep_has_the_signs_of_a_change_of_memory() {
     let proc = open_root(&roots().proc).unwrap();
     let in_files = || signs_of(&read_stat(&proc, pid, &mut Buffer::new()).unwrap());
     let mut in_sweep = || {
-        let census = source.sweep(&mut || ()).unwrap();
-        census.get(pid).unwrap().signs.expect("of this kernel")
+        let table = source.sweep(&mut || ()).unwrap();
+        table.get(pid).unwrap().signs.expect("of this kernel")
     };
     let before = [in_files(), in_sweep(), in_files()];
     assert!(before.is_sorted_by_key(|signs| signs.faults), "{before:?}");
@@ -437,10 +437,10 @@ fn what_asking_costs() {
             }
         });
         took(1, &mut || {
-            let census = source.sweep(&mut || ()).unwrap();
+            let table = source.sweep(&mut || ()).unwrap();
             for leaf in tree.leaves() {
-                for pid in census.of_cgroup(leaf.inode) {
-                    let seen = members.meet_by(Some(&census), pid, at, &mut buffer);
+                for pid in table.of_cgroup(leaf.inode) {
+                    let seen = members.meet_by(Some(&table), pid, at, &mut buffer);
                     counted += usize::from(seen);
                 }
             }

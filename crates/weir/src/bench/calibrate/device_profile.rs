@@ -5,7 +5,7 @@
 
 use crate::inventory::devices::DeviceNode;
 use crate::output::text;
-use crate::run::publish::wall_unix_ms;
+use crate::run::screens::publish::wall_unix_ms;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};

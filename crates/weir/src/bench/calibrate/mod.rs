@@ -16,7 +16,7 @@ mod search;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text;
 use crate::run::open_platform;
-use crate::run::publish;
+use crate::run::screens::publish;
 use anyhow::{Context, Result, bail};
 use cli::CalibrateArgs;
 use device_profile::{Profile, ProfilePlace, StoredKnee, StoredPoint};

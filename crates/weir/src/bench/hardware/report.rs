@@ -6,7 +6,7 @@ use super::features::UncheckedFeature;
 use super::names::take_out;
 use super::site::HardwareSite;
 use crate::output::text::harmless;
-use crate::run::publish::wall_unix_ms;
+use crate::run::screens::publish::wall_unix_ms;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@
 use super::plan::{PairPlan, PairTask, PlannedStream};
 use std::collections::BTreeMap;
 use weir_bench::paired::{self, Effect, Influence, Pair};
+use weir_core::units::geometric_mean;
 use weir_report::interference::class::InfluenceClass;
 use weir_report::interference::document::{
     InterferenceCell, InterferenceStream, PlacementPoint, StreamFigures, SweepPoint, WaitCounters,
@@ -87,9 +88,8 @@ impl PairSamples {
             .iter()
             .filter_map(|sample| sample.get(&task));
         let all: Vec<StreamFigures> = all.map(|sides| sides[side]).collect();
-        let of = |figure: fn(&StreamFigures) -> Option<f64>| {
-            geometric_mean(all.iter().filter_map(figure))
-        };
+        let of =
+            |figure: fn(&StreamFigures) -> Option<f64>| mean_or_zero(all.iter().filter_map(figure));
         StreamFigures {
             bytes_per_sec: of(|f| f.bytes_per_sec),
             latency_ns: of(|f| f.latency_ns),
@@ -278,14 +278,13 @@ fn parts(effect: Option<Effect>, pairs: &[Pair]) -> (Option<f64>, Option<f64>, O
 }
 
 /// So that together ÷ alone of means is the mean of the ratios; 0 where most values are.
-fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+fn mean_or_zero(values: impl Iterator<Item = f64>) -> Option<f64> {
     let usable: Vec<f64> = values.filter(|v| v.is_finite() && *v >= 0.0).collect();
-    let logs = usable.iter().filter(|v| **v > 0.0).map(|v| v.ln());
-    let logs: Vec<f64> = logs.collect();
-    if 2 * logs.len() < usable.len() {
+    let moved: Vec<f64> = usable.iter().copied().filter(|v| *v > 0.0).collect();
+    if 2 * moved.len() < usable.len() {
         return Some(0.0);
     }
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    geometric_mean(moved)
 }
 
 /// The cells of all pairs, in their order. Holm's correction is over all of them.

@@ -3,10 +3,10 @@
 
 use super::cells::RepetitionSample;
 use super::names::StreamTarget;
-use super::placement::steady;
 use super::plan::{PairPlan, PairTask, WARM_SECONDS};
 use super::program::{ProgramSpec, RunningProgram, figure};
 use super::setup::BenchSetup;
+use super::site::placement::steady;
 use anyhow::Result;
 use std::time::{Duration, Instant};
 use weir_bench::kernels::Operation;

@@ -10,15 +10,11 @@
 //! what was measured in whole repetitions.
 
 mod cells;
-mod conditions;
 mod cross_check;
-mod disk;
 mod measurement;
 pub mod names;
-mod placement;
 mod plan;
 mod program;
-mod program_groups;
 mod progress;
 mod result;
 mod rounds;
@@ -31,17 +27,17 @@ use super::cli::BenchInterferenceArgs;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
-use conditions::{HostFacts, HostMoment, OTHERS_MAX_CPUS};
-use disk::DiskChoice;
 use measurement::PairRig;
 use names::{StreamOperation, StreamTarget};
 use plan::{PairPlan, PlannedStream, TimePlan};
-use program_groups::ProgramGroups;
+use program::groups::ProgramGroups;
 use progress::{BenchProgress, time};
 use regex::Regex;
 use rounds::PairRounds;
 use setup::BenchSetup;
 use site::BenchSite;
+use site::conditions::{HostFacts, HostMoment, OTHERS_MAX_CPUS};
+use site::disk::{self, DiskChoice};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -4,9 +4,8 @@
 use super::super::cli::BenchInterferenceArgs;
 use super::cells::{HALF_WIDTH_RATIO, PairSamples, cells};
 use super::cross_check::ToolCheck;
-use super::disk;
 use super::plan::TimePlan;
-use super::site::BenchSite;
+use super::site::{BenchSite, disk};
 use crate::output::text::harmless;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;

@@ -4,12 +4,12 @@
 //! frequency, a disk's cache) is inside its interval. Each repetition has memory of its own.
 
 use super::cells::{PairSamples, RepetitionSample};
-use super::conditions::SeenFrequency;
 use super::measurement::{PairRig, ProbeRing, RUN_RATIO_MIN, Repetition, RepetitionEnd};
-use super::placement::Placements;
 use super::plan::{PairPlan, shuffled};
 use super::progress::BenchProgress;
 use super::setup::BenchSetup;
+use super::site::conditions::SeenFrequency;
+use super::site::placement::Placements;
 use crate::output::text::harmless;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};

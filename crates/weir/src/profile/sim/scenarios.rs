@@ -6,10 +6,11 @@ use crate::output::text::{harmless, perhaps};
 use crate::sim::builtin_scenarios::{one_line, read_at_most};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use weir_hw::DescriptionError;
+use weir_hw::server::Scenario;
 use weir_hw::server::random::{
     Cause, Strength, busy_scenario, healthy_scenario, random_scenario, two_causes_scenario,
 };
-use weir_hw::server::{DescriptionError, Scenario};
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {

@@ -2,7 +2,7 @@
 //! What the kernel says of weir's own process, read when a client asks. A file of /proc/self that cannot be
 //! read or parsed leaves out its figures.
 
-use crate::run::self_cost::process_cpu;
+use crate::run::tick::self_cost::process_cpu;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;

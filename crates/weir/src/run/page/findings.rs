@@ -111,7 +111,7 @@ fn follow(dir: &Path, audience: &Weak<Audience>, newest: &Weak<ReadProfile>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::publish::wall_unix_ms;
+    use crate::run::screens::publish::wall_unix_ms;
 
     #[test]
     fn what_a_profile_says_is_read_while_there_are_clients_and_sent_once() {

@@ -5,7 +5,7 @@
 
 use super::figures::{UNKNOWN, kib_per_sec, three_digits};
 use crate::output::text;
-use crate::run::changes::{ChangeKind, MachineChange};
+use crate::run::screens::changes::{ChangeKind, MachineChange};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::seam::observation::Observation;

@@ -20,11 +20,11 @@ mod history;
 mod message;
 mod workloads;
 
-use super::changes::MachineChange;
 use super::http::{self, Answer, Reply, Request};
 use super::push;
-use super::self_cost::thread_cpu;
+use super::screens::changes::MachineChange;
 use super::sink::{Shown, Sink, TickContext, Wants};
+use super::tick::self_cost::thread_cpu;
 use access::{Access, TOKEN_CHARS_MIN};
 use anyhow::{Context, Result, bail};
 use audience::{Audience, PageEvent};

@@ -3,7 +3,7 @@
 //! the loop sees that, and waits for nothing.
 
 use super::placement::{self, LOADS, Place, TIME_PART};
-use crate::run::self_cost::thread_cpu;
+use crate::run::tick::self_cost::thread_cpu;
 use anyhow::Context;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};

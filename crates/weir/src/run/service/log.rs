@@ -2,7 +2,7 @@
 //! The log on stderr. Its lines leave through a thread of their own, for the same reason as JSON lines do.
 
 use super::log_format::{LogFormat, json, priority};
-use crate::run::json_lines::Outlet;
+use crate::run::lossy::json_lines::Outlet;
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a line on stderr looks.
 
-use crate::run::publish::wall_unix_ms;
+use crate::run::screens::publish::wall_unix_ms;
 use clap::ValueEnum;
 use rustix::fs::fstat;
 use serde::{Deserialize, Serialize};

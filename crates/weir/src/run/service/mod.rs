@@ -6,12 +6,14 @@
 //! log           the log's lines leave in that format; its filter can change
 //! signals       which signal ends weir, and which has the settings read again
 //! manager       what the service manager is told: ready, reloading, stopping, that the loop turns
+//! announce      what weir does here, said once it begins
 //! opening       the platform, waited for where the operator chose that
 //! reload        settings read again, and which of them count at once
 //! capabilities  what weir cannot do without a capability that it lacks
 //! failure       exit codes of `weir run` and `weir record`
 //! ```
 
+pub(in crate::run) mod announce;
 pub mod capabilities;
 pub mod failure;
 pub mod log;

@@ -19,7 +19,7 @@ mod text;
 
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
-use crate::run::self_cost::process_cpu;
+use crate::run::tick::self_cost::process_cpu;
 use crate::sim::builtin_scenarios::{one_line, read_at_most};
 use anyhow::{Context, Result, anyhow};
 use cli::Type2Args;

@@ -13,7 +13,7 @@ use weir_core::seam::topology::Fact;
 use weir_linux::Roots;
 
 /// Says on stderr what will happen, before it happens.
-pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
+pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
     let format = settings.log_format;
     let mut lines = Vec::new();
     let config = &settings.config;

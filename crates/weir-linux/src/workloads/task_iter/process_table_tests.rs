@@ -28,7 +28,7 @@ pub(crate) fn bytes(rows: &[Row]) -> Vec<u8> {
     all.iter().flat_map(Row::as_bytes).copied().collect()
 }
 
-pub(crate) fn census(pieces: &[&[u8]]) -> Result<Census, Torn> {
+pub(crate) fn table(pieces: &[&[u8]]) -> Result<ProcessTable, Torn> {
     let mut sweep = Sweep::default();
     for piece in pieces {
         sweep.take(piece)?;
@@ -60,7 +60,7 @@ fn threads_are_folded_into_their_process() {
         zombie,
         row(103, 50, 11),
     ];
-    let seen = census(&[&bytes(&rows)]).unwrap();
+    let seen = table(&[&bytes(&rows)]).unwrap();
     assert_eq!(seen.pids().collect::<Vec<_>>(), [2, 100, 102]);
     let fio = seen.get(100).unwrap();
     assert_eq!((fio.start_ticks, fio.cpu, fio.nice), (4000, Nanos(12), 0));
@@ -85,7 +85,7 @@ fn names_are_any_bytes_up_to_their_nul() {
         (*b"\0was longer\0\0\0\0\0", b""),
         ([b'x'; 16], &[b'x'; 16]),
     ] {
-        let seen = census(&[&bytes(&[Row {
+        let seen = table(&[&bytes(&[Row {
             comm: comm.map(u8::cast_signed),
             ..row(7, 7, 1)
         }])])
@@ -107,34 +107,34 @@ fn faults_are_those_of_all_threads_and_pages_may_be_unknown() {
         unknown,
         row(21, 20, 1),
     ];
-    let census = census(&[&bytes(&rows)]).unwrap();
+    let table = table(&[&bytes(&rows)]).unwrap();
     let signs = ChangeSigns {
         faults: 7,
         resident_pages: 100,
     };
-    assert_eq!(census.get(10).unwrap().signs, Some(signs));
-    assert_eq!(census.get(20).unwrap().signs, None);
+    assert_eq!(table.get(10).unwrap().signs, Some(signs));
+    assert_eq!(table.get(20).unwrap().signs, None);
 }
 
 #[test]
 fn what_is_torn_has_a_name() {
     let whole = bytes(&[row(7, 7, 1), row(8, 7, 1)]);
-    assert!(census(&[&whole]).is_ok());
-    let at = |end: usize| census(&[&whole[..end]]).unwrap_err();
+    assert!(table(&[&whole]).is_ok());
+    let at = |end: usize| table(&[&whole[..end]]).unwrap_err();
     assert_eq!(at(0), Torn::NoEnd(0));
     assert_eq!(at(ROW), Torn::NoEnd(1));
     assert_eq!(at(whole.len() - 1), Torn::Short(ROW - 1));
     assert_eq!(at(ROW + 5), Torn::Short(5));
     let lacking = [&whole[..ROW], &whole[2 * ROW..]].concat();
     let count = Torn::Count { seen: 1, said: 2 };
-    assert_eq!(census(&[&lacking]).unwrap_err(), count);
+    assert_eq!(table(&[&lacking]).unwrap_err(), count);
     let twice = [&whole[..], &whole[..ROW]].concat();
-    assert_eq!(census(&[&twice]).unwrap_err(), Torn::AfterEnd);
+    assert_eq!(table(&[&twice]).unwrap_err(), Torn::AfterEnd);
     for bad in [0, 1 << 31, u64::MAX] {
         let pid = bytes(&[row(bad, 7, 1)]);
-        assert_eq!(census(&[&pid]).unwrap_err(), Torn::Id(bad));
+        assert_eq!(table(&[&pid]).unwrap_err(), Torn::Id(bad));
         let tgid = bytes(&[row(7, bad, 1)]);
-        assert_eq!(census(&[&tgid]).unwrap_err(), Torn::Id(bad));
+        assert_eq!(table(&[&tgid]).unwrap_err(), Torn::Id(bad));
     }
     let text = Torn::Short(5).to_string();
     assert_eq!(text, "5 bytes are left over, and a row has 88");
@@ -161,15 +161,15 @@ proptest! {
         cuts.extend([0, whole.len()]);
         cuts.sort_unstable();
         let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &whole[w[0]..w[1]]).collect();
-        let (cut, plain) = (census(&pieces).unwrap(), census(&[&whole]).unwrap());
+        let (cut, plain) = (table(&pieces).unwrap(), table(&[&whole]).unwrap());
         prop_assert_eq!(cut.tasks, plain.tasks);
         prop_assert_eq!(cut.by_cgroup, plain.by_cgroup);
     }
 
     #[test]
     fn any_bytes_are_survived(bytes: Vec<u8>) {
-        if let Ok(census) = census(&[&bytes]) {
-            let _ = census.pids().count();
+        if let Ok(table) = table(&[&bytes]) {
+            let _ = table.pids().count();
         }
     }
 
@@ -177,8 +177,8 @@ proptest! {
     fn any_damage_is_survived(at in 0..4 * ROW, byte: u8) {
         let mut damaged = bytes(&[row(7, 7, 1), row(8, 7, 1), row(9, 9, 2)]);
         damaged[at] = byte;
-        if let Ok(census) = census(&[&damaged]) {
-            let _ = (census.of_cgroup(1), census.get(7).map(|t| t.comm().len()));
+        if let Ok(table) = table(&[&damaged]) {
+            let _ = (table.of_cgroup(1), table.get(7).map(|t| t.comm().len()));
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a description cannot be used.
+//! Why a description in a TOML file cannot be used: a profile, a machine, a load, a plan of counts.
 
-/// Why a machine, its workloads or its counting plan cannot be used.
+/// Why a profile, a machine, its workloads or its counting plan cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DescriptionError {
     /// Nothing built in has this name.

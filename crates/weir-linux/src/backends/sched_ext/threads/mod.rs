@@ -4,11 +4,14 @@
 //! cgroup from outside is found at one of the next scans.
 //!
 //! To read and change policies takes its time, on a slow machine two seconds for ten thousand threads, and
-//! the scheduler waits no longer for a heartbeat. So it is done in portions ([`super::thread_scan`]).
+//! the scheduler waits no longer for a heartbeat. So it is done in portions ([`scan`]).
 //!
 //! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved. Real-time threads are left
 //! alone. Threads that were `SCHED_EXT` before the first one of their cgroup was moved stay so. A later one
 //! has inherited it. Niceness stays as it is.
+
+pub(crate) mod moved;
+pub(crate) mod scan;
 
 use crate::kernel::escape::unescape;
 use crate::kernel::files::Buffer;
@@ -142,12 +145,12 @@ impl Undo for ScxThread {
 }
 
 /// Whether a thread is `SCHED_EXT`. Before the first one of its cgroup is moved, it has not inherited that.
-pub(super) fn is_ext(tid: u32) -> bool {
+pub(in crate::backends::sched_ext) fn is_ext(tid: u32) -> bool {
     policy(tid).is_ok_and(|policy| policy & !RESET_ON_FORK == SCHED_EXT)
 }
 
 /// Moves a thread under the scheduler. False if it is not one that is moved.
-pub(super) fn take(
+pub(in crate::backends::sched_ext) fn take(
     tid: u32,
     moved: &mut ScxThread,
     note: impl FnOnce(&ThreadsRecord) -> Result<(), Errno>,
@@ -171,7 +174,7 @@ pub(super) fn take(
 
 /// Gives a thread its policy back. If it is not `SCHED_EXT` (any more), another program changed it, and it
 /// stays.
-pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
+pub(in crate::backends::sched_ext) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     let is = policy(tid)?;
     if is & !RESET_ON_FORK != SCHED_EXT || moved.noted(tid) == SCHED_EXT {
         return Ok(false);
@@ -181,7 +184,7 @@ pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
 }
 
 /// Scans until no thread is left that is `SCHED_EXT`: a thread may be born between scan and change.
-pub(super) fn put_back_in(
+pub(in crate::backends::sched_ext) fn put_back_in(
     dir: BorrowedFd<'_>,
     moved: &ScxThread,
     buffer: &mut Buffer,
@@ -215,7 +218,10 @@ pub(super) fn put_back_in(
 }
 
 /// The threads of a cgroup; of a threaded domain, those below it too.
-pub(super) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
+pub(in crate::backends::sched_ext) fn list(
+    dir: impl AsFd,
+    buffer: &mut Buffer,
+) -> Result<Vec<u32>, Errno> {
     cgroup_type::threads(dir, buffer)
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the loop notices from one tick to the next, and says once.
 
-use super::changes::{ChangeKind, MachineChange};
 use crate::cli::quantities::SetPoint;
 use crate::cli::settings::Settings;
 use crate::output::text;
+use crate::run::screens::changes::{ChangeKind, MachineChange};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tracing::{debug, info, warn};
@@ -15,7 +15,7 @@ use weir_core::{Description, DeviceId};
 const EVENTS_LOGGED_MAX: usize = 10;
 
 /// What weir changed at a tick.
-pub(super) fn log_events(events: &[MachineChange]) {
+pub(in crate::run) fn log_events(events: &[MachineChange]) {
     let weighty = |event: &&MachineChange| event.what != ChangeKind::Adjusted;
     if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -43,12 +43,16 @@ pub(super) fn log_events(events: &[MachineChange]) {
 
 /// Notices when a device's figures are lost and when they come back.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(in crate::run) struct Watch {
     lost: BTreeMap<DeviceId, String>,
 }
 
 impl Watch {
-    pub(super) fn check(&mut self, lost: BTreeMap<DeviceId, String>, machine: &Description) {
+    pub(in crate::run) fn check(
+        &mut self,
+        lost: BTreeMap<DeviceId, String>,
+        machine: &Description,
+    ) {
         for (device, why) in &lost {
             if self.lost.get(device) != Some(why) {
                 warn!(
@@ -67,19 +71,24 @@ impl Watch {
 }
 
 /// Notices devices that come while the set-point is a part of a knee: that knee is of the earlier devices.
-pub(super) struct KneeWatch {
+pub(in crate::run) struct KneeWatch {
     devices: Vec<Device>,
 }
 
 impl KneeWatch {
-    pub(super) fn new(machine: &Description) -> KneeWatch {
+    pub(in crate::run) fn new(machine: &Description) -> KneeWatch {
         KneeWatch {
             devices: machine.devices.clone(),
         }
     }
 
     /// `state` is where profiles of devices are.
-    pub(super) fn check(&mut self, machine: &Description, settings: &Settings, state: &Path) {
+    pub(in crate::run) fn check(
+        &mut self,
+        machine: &Description,
+        settings: &Settings,
+        state: &Path,
+    ) {
         if self.devices == machine.devices {
             return;
         }
@@ -100,17 +109,17 @@ impl KneeWatch {
 
 /// Says which names of new settings fit no workload, once that is known.
 #[derive(Default)]
-pub(super) struct NameWatch {
+pub(in crate::run) struct NameWatch {
     is_waiting: bool,
 }
 
 impl NameWatch {
     /// Settings were read again.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::run) fn begin(&mut self) {
         self.is_waiting = true;
     }
 
-    pub(super) fn check(&mut self, machine: &Description) {
+    pub(in crate::run) fn check(&mut self, machine: &Description) {
         if !self.is_waiting {
             return;
         }

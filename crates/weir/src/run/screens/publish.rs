@@ -11,9 +11,9 @@
 //! tick is published, as far as the cost allows. Otherwise a snapshot is published just often enough to be
 //! live for the next reader.
 
-use super::self_cost::thread_cpu;
-use super::sink::{Shown, Sink, Wants};
 use crate::output::text;
+use crate::run::sink::{Shown, Sink, Wants};
+use crate::run::tick::self_cost::thread_cpu;
 use anyhow::{Context, Result, bail};
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;

@@ -5,8 +5,8 @@
 //! write to a pipe: lines go through a bounded queue to a thread of their own. Lines that do not fit are
 //! dropped and counted. A reader that has gone away is no error.
 
-use super::lossy::Lossy;
-use super::sink::{Shown, Sink, SinkTrouble, Wants};
+use crate::run::lossy::Lossy;
+use crate::run::sink::{Shown, Sink, SinkTrouble, Wants};
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,8 +149,8 @@ impl Write for Outlet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lossy::QUEUE_ITEMS;
     use super::*;
+    use crate::run::lossy::QUEUE_ITEMS;
 
     /// A reader that never reads: writes block until the gate opens.
     struct Stuck(std::sync::mpsc::Receiver<()>);

@@ -2,6 +2,8 @@
 //! A bounded queue from the loop to a thread. The loop never waits for a pipe, a disk or a server: what does
 //! not fit is lost, and counted.
 
+pub mod json_lines;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

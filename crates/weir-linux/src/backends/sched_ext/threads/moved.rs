@@ -2,8 +2,8 @@
 //! The threads of one limited cgroup: moved under weir's scheduler, followed while the limit lasts, and given
 //! their own policies back. The scheduler itself is not needed for it.
 
-use super::thread_scan::{Portion, Roll};
-use super::threads::{self, ScxThread, ThreadsRecord};
+use super::scan::{Portion, Roll};
+use super::{self as threads, ScxThread, ThreadsRecord};
 use crate::backends::eligibility::outcome;
 use crate::kernel::files::Buffer;
 use crate::leases::LeaseBook;
@@ -38,12 +38,12 @@ impl MovedThreads {
     }
 
     /// Of the cgroup.
-    pub(super) fn inode(&self) -> u64 {
+    pub(in crate::backends::sched_ext) fn inode(&self) -> u64 {
         self.lease.inode
     }
 
     /// Of the cgroup.
-    pub(super) fn path(&self) -> &str {
+    pub(in crate::backends::sched_ext) fn path(&self) -> &str {
         &self.lease.path
     }
 
@@ -77,17 +77,21 @@ impl MovedThreads {
     }
 
     /// All threads are visited again, as from the beginning.
-    pub(super) fn follow_anew(&mut self) {
+    pub(in crate::backends::sched_ext) fn follow_anew(&mut self) {
         self.roll = Roll::default();
     }
 
     /// From now on threads get their own policies back.
-    pub(super) fn begin_to_leave(&mut self) {
+    pub(in crate::backends::sched_ext) fn begin_to_leave(&mut self) {
         self.roll.begin_again();
     }
 
     /// Gives threads their own policies back, as many as there is time for.
-    pub(super) fn leave(&mut self, until: Nanos, buffer: &mut Buffer) -> Result<Portion, Errno> {
+    pub(in crate::backends::sched_ext) fn leave(
+        &mut self,
+        until: Nanos,
+        buffer: &mut Buffer,
+    ) -> Result<Portion, Errno> {
         self.roll.renew(|| threads::list(&self.dir, buffer))?;
         self.roll
             .go_on(until, |tid| threads::give(tid, &self.lease))

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of two recordings: what changed, workloads as columns, then both side by side.
 
+mod changes;
+
 use super::axis::TimeScale;
 use super::paths::MapKind;
+use super::server::{self, flows::Flows};
 use super::single::{SPLIT_BY_A_MODEL, by_stalls, machine};
 use super::words::{right, tail, value, words};
-use super::{Reported, changes, findings, flows::Flows, load, paths, quality, server, stalls};
+use super::{Reported, findings, load, paths, quality, stalls};
 use crate::Command;
 use crate::page::document::{Cell, Document, Part, Section, Table};
 use crate::picture::paint::Fonts;

@@ -2,9 +2,9 @@
 //! Cgroups of the commands that are streams: where one can be made, each has its own, so that all that it
 //! started can be ended.
 
-use super::super::cli::BenchInterferenceArgs;
-use super::program::{END_GRACE, LOOK};
-use super::progress::BenchProgress;
+use super::{END_GRACE, LOOK};
+use crate::bench::cli::BenchInterferenceArgs;
+use crate::bench::interference::progress::BenchProgress;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -6,9 +6,9 @@
 //! per reason), and an adjustment only when it is large against the last one written down
 //! ([`ADJUSTED_BY`]) or that one is old ([`ADJUSTED_AFTER_MS`]).
 
-use super::sink::{Sink, TickContext};
 use crate::output::labels;
 use crate::output::text;
+use crate::run::sink::{Sink, TickContext};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loop: tick after tick, and between two of them what was received meanwhile.
 
-use super::service::manager::ServiceManager;
-use super::service::reload::Reload;
-use super::service::signals::Signals;
-use super::sink::SinkTrouble;
-use super::tick::Loop;
-use super::watches::{KneeWatch, NameWatch, Watch, log_events};
 use crate::cli::settings::Settings;
 use crate::output::text;
+use crate::run::service::manager::ServiceManager;
+use crate::run::service::reload::Reload;
+use crate::run::service::signals::Signals;
+use crate::run::sink::SinkTrouble;
+use crate::run::tick::Loop;
+use crate::run::tick::watches::{KneeWatch, NameWatch, Watch, log_events};
 use anyhow::{Context, Result};
 use std::time::Instant;
 use tracing::{info, warn};
@@ -17,7 +17,7 @@ use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
 /// How the loop came to its end.
-pub(super) enum End {
+pub(in crate::run) enum End {
     /// A signal, or the end of `--duration`.
     Requested,
     /// The reader of the JSON lines has left.
@@ -25,16 +25,16 @@ pub(super) enum End {
 }
 
 /// The loop and what it minds between two ticks.
-pub(super) struct Turning<'a> {
-    pub(super) settings: Settings,
-    pub(super) roots: &'a Roots,
-    pub(super) signals: &'a Signals,
-    pub(super) manager: &'a mut ServiceManager,
-    pub(super) reload: Reload<'a>,
-    pub(super) until: Option<Instant>,
-    pub(super) knees: KneeWatch,
-    pub(super) names: NameWatch,
-    pub(super) devices: Watch,
+pub(in crate::run) struct Turning<'a> {
+    pub(in crate::run) settings: Settings,
+    pub(in crate::run) roots: &'a Roots,
+    pub(in crate::run) signals: &'a Signals,
+    pub(in crate::run) manager: &'a mut ServiceManager,
+    pub(in crate::run) reload: Reload<'a>,
+    pub(in crate::run) until: Option<Instant>,
+    pub(in crate::run) knees: KneeWatch,
+    pub(in crate::run) names: NameWatch,
+    pub(in crate::run) devices: Watch,
 }
 
 impl Turning<'_> {
@@ -42,7 +42,7 @@ impl Turning<'_> {
     ///
     /// # Errors
     /// Nothing can be observed any more, or an output without which weir must not run has failed.
-    pub(super) fn until_the_end(mut self, ticks: &mut Loop) -> Result<End> {
+    pub(in crate::run) fn until_the_end(mut self, ticks: &mut Loop) -> Result<End> {
         loop {
             if let Some(end) = self.end(ticks)? {
                 return Ok(end);

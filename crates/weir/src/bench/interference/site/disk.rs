@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which file or device plays the SSD.
 
-use super::super::cli::BenchInterferenceArgs;
+use crate::bench::cli::BenchInterferenceArgs;
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -2,7 +2,8 @@
 //! The server as a graph: stages from the core to the device, lines that flow between them as widths, and how
 //! full each stage is as its shade, its gauge and its number.
 
-use super::flows::{Flows, Source};
+pub(in crate::profile) mod flows;
+
 use super::words::{amount, time};
 use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::words;
@@ -10,6 +11,7 @@ use crate::picture::ink::{Hatch, Ink};
 use crate::picture::matrix::fill_ink;
 use crate::picture::stack::{AreaStyle, swatch};
 use crate::text::{line, number, percent};
+use flows::{Flows, Source};
 use weir_core::window::role::{Stage, Target};
 use weir_profile::report::Figures;
 use weir_profile::stages::StageFigures;

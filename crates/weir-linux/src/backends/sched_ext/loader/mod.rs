@@ -2,11 +2,12 @@
 //! The scheduler in the kernel: loaded, fed and taken out. It is there as long as [`Loaded`] lives;
 //! however this process ends, the kernel then takes it out and runs all tasks itself.
 
+mod kernel_enums;
+
 use super::intf::{
     self, DeviceCfg, DeviceCtx, DeviceSample, EnqueueStats, ExitInfo, Heartbeat, SchedStats,
     Settings, WorkloadCfg, WorkloadCtx,
 };
-use super::kernel_enums;
 use crate::inventory::sched_ext_state::{Mode, SchedExt};
 use crate::kernel::bpf::{self, BpfValue};
 use crate::kernel::skeletons::sched::{OpenSchedMaps, SchedSkel, SchedSkelBuilder};

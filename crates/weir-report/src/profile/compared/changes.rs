@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What changed between two recordings: figures as rows, workloads as columns, with intervals.
 
-use super::Reported;
-use super::words::{amount, long, right, tail, words};
 use crate::page::document::{Cell, CellKind, Part, Table};
+use crate::profile::Reported;
+use crate::profile::words::{amount, long, right, tail, words};
 use crate::text::NONE;
 use std::collections::BTreeMap;
 use weir_core::Role;

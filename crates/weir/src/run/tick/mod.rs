@@ -3,16 +3,23 @@
 //!
 //! The four stages are the same for the daemon, for `weir top` without a daemon (nothing is applied
 //! and nothing published) and for `weir-eval bench loop` (over files in memory). What is decided is
-//! decided in weir-core; what is here is the order of things and the bookkeeping for screens.
+//! decided in weir-core; what is here is the order of things and the bookkeeping for screens. Beside it:
+//! [`turning`] (the daemon's loop), [`watches`] (what it says once), [`wall`] (wall-clock time), and
+//! [`self_cost`] (what weir itself uses).
 
-use super::changes::{Changes, MachineChange};
-use super::self_cost::{Meter, Stages, process_cpu, thread_cpu};
+pub mod self_cost;
+pub(in crate::run) mod turning;
+pub mod wall;
+pub(in crate::run) mod watches;
+
+use super::screens::changes::{Changes, MachineChange};
+use super::screens::snapshot_builder::{Beside, Screen, View};
 use super::sink::{Shown, Sinks, TickContext, Wants};
-use super::snapshot_builder::{Beside, Screen, View};
-use super::wall::Wall;
+use self_cost::{Meter, Stages, process_cpu, thread_cpu};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use wall::Wall;
 use weir_core::seam::plan::Outcome;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{

@@ -22,7 +22,7 @@ const ROW: usize = size_of::<task_row>();
 /// Most rows that are taken in: memory is bounded, and a host with more threads is walked.
 const ROWS_MAX: u64 = 1 << 20;
 
-/// Why rows make no census.
+/// Why rows make no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Torn {
     /// The last piece ends within a row.
@@ -100,14 +100,14 @@ impl Task {
 
 /// All processes at about one time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct ProcessTable {
     /// By id.
     tasks: Vec<Task>,
     /// Living processes by cgroup.
     by_cgroup: Vec<(u64, u32)>,
 }
 
-impl Census {
+impl ProcessTable {
     pub(crate) fn get(&self, pid: u32) -> Option<&Task> {
         let at = self.tasks.binary_search_by_key(&pid, |t| t.pid).ok()?;
         self.tasks.get(at)
@@ -153,7 +153,7 @@ struct Thread {
     real_time: bool,
 }
 
-/// A census while rows come in.
+/// A table while rows come in.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// The start of a row without its end.
@@ -240,7 +240,7 @@ impl Sweep {
     ///
     /// # Errors
     /// Something should have.
-    pub(crate) fn done(mut self) -> Result<Census, Torn> {
+    pub(crate) fn done(mut self) -> Result<ProcessTable, Torn> {
         match self.end {
             _ if !self.held.is_empty() => return Err(Torn::Short(self.held.len())),
             None => return Err(Torn::NoEnd(self.rows)),
@@ -271,7 +271,7 @@ impl Sweep {
         let living = tasks.iter().filter(|task| !task.is_dead);
         let mut by_cgroup: Vec<_> = living.map(|task| (task.cgroup, task.pid)).collect();
         by_cgroup.sort_unstable();
-        Ok(Census { tasks, by_cgroup })
+        Ok(ProcessTable { tasks, by_cgroup })
     }
 }
 
@@ -283,5 +283,5 @@ fn id(word: u64) -> Result<u32, Torn> {
 }
 
 #[cfg(test)]
-#[path = "census_tests.rs"]
+#[path = "process_table_tests.rs"]
 pub(crate) mod tests;

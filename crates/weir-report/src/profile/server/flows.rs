@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines by where they come from: what the widths of the server's picture are made of.
 
-use super::words::SupplierKind;
 use crate::picture::ink::Hatch;
 use crate::picture::stack::AreaStyle;
+use crate::profile::words::SupplierKind;
 use weir_core::window::role::{AccessPath, Stage, Target};
 use weir_profile::report::Figures;
 

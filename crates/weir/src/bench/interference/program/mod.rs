@@ -2,6 +2,8 @@
 //! Commands of the user as streams: bound and pinned as weir's own threads, in a cgroup of their own where
 //! one can be made, and ended with all that they started.
 
+pub mod groups;
+
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
@@ -278,7 +280,7 @@ pub fn figure(output: &str, expression: &Regex) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program_groups::OwnCgroup;
+    use super::groups::OwnCgroup;
     use super::*;
     use weir_linux::Roots;
 

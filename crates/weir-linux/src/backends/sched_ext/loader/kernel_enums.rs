@@ -51,7 +51,7 @@ fn value(btf: &Btf<'_>, of: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const HEADER: &str = include_str!("../../../../../bpf/include/vmlinux_min.h");
+    const HEADER: &str = include_str!("../../../../../../bpf/include/vmlinux_min.h");
 
     #[test]
     fn all_numbers_of_the_header_are_compared() {

@@ -14,7 +14,7 @@ const PAID_OFF_BY: u64 = 20;
 
 /// The threads in a cgroup, and which of them need no second visit.
 #[derive(Debug, Default)]
-pub(super) struct Roll {
+pub(in crate::backends::sched_ext) struct Roll {
     seen: BTreeSet<u32>,
     /// Of the last list, last ones first.
     left: Vec<u32>,
@@ -44,7 +44,7 @@ impl Roll {
     }
 
     /// From the beginning, for something else. That needs a new list, which has its time.
-    pub(super) fn begin_again(&mut self) {
+    pub(in crate::backends::sched_ext) fn begin_again(&mut self) {
         *self = Roll {
             listed_at: self.listed_at,
             list_cost: self.list_cost,
@@ -54,12 +54,12 @@ impl Roll {
 
     /// As if the last list had cost nothing.
     #[cfg(test)]
-    pub(super) fn be_due(&mut self) {
+    pub(in crate::backends::sched_ext) fn be_due(&mut self) {
         self.list_cost = Nanos(0);
     }
 
     /// Takes a new list, if it is time for one.
-    pub(super) fn renew(
+    pub(in crate::backends::sched_ext) fn renew(
         &mut self,
         list: impl FnOnce() -> Result<Vec<u32>, Errno>,
     ) -> Result<(), Errno> {
@@ -83,7 +83,7 @@ impl Roll {
 
     /// Does something with the threads that were not visited yet: with one at least, and with others while it
     /// is before `until`. Between two lists there is nothing to do, and no list is reported as whole.
-    pub(super) fn go_on(
+    pub(in crate::backends::sched_ext) fn go_on(
         &mut self,
         until: Nanos,
         mut act: impl FnMut(u32) -> Result<bool, Errno>,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where it is measured: which node plays which target, on which CPUs, in how much memory.
 
+pub mod conditions;
+pub mod disk;
+pub mod placement;
+
 use super::super::calibrate::placement::nearest_with_cpus;
 use super::super::cli::BenchInterferenceArgs;
 use super::names::{NodeRole, StreamTarget};
