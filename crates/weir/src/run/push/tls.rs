@@ -111,9 +111,9 @@ mod tests {
             let error = told(nothing).expect_err("taken");
             assert!(error.contains("no certificate of an authority"), "{error}");
         }
-        let long = vec![b'\n'; (BUNDLE_MAX_BYTES + 1) as usize];
+        let long = "\n".repeat(usize::try_from(BUNDLE_MAX_BYTES + 1).unwrap());
         assert!(
-            told(&long)
+            told(long.as_bytes())
                 .expect_err("taken")
                 .contains("fewer certificates")
         );
