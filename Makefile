@@ -4,12 +4,12 @@
 
 SHELL := /bin/bash
 CARGO := cargo
-# What `make run` runs. With the feature that a build of the workspace has too, so that nothing is built twice.
-RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
+# What `make run` runs. With the features that a build of the workspace has too, so that nothing is built twice.
+RUN_PROGRAMS := -p weir --features weir/thesis,weir/tls -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-test packages-reproduce dkms-test image image-test chart-test fleet
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
 # What `make run` says first.
 define PLAN
@@ -106,6 +106,17 @@ packages: tools
 	$(call install,$(PACKAGE_PROGRAMS))
 	packaging/build
 
+# The same for ARM, built across, in target/packages-arm64.
+packages-arm64: tools
+	$(call install,$(PACKAGE_PROGRAMS) $(PACKAGE_ARM64_PROGRAMS))
+	rustup target add aarch64-unknown-linux-gnu
+	ARCH=arm64 packaging/build
+
+# Installed and run in a Debian of that architecture, by qemu.
+packages-arm64-test: packages-arm64
+	$(call install,$(PACKAGE_TEST_PROGRAMS) cpio:cpio)
+	packaging/test-foreign arm64
+
 # Installed, upgraded and removed in fresh Debian 12 and 13.
 packages-test: packages
 	$(call install,$(PACKAGE_TEST_PROGRAMS))
@@ -148,6 +159,8 @@ TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_clien
     /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core
 # dpkg-shlibdeps finds what the program needs at run time.
 PACKAGE_PROGRAMS := dpkg-shlibdeps:dpkg-dev git:git python3:python3
+PACKAGE_ARM64_PROGRAMS := aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross \
+    qemu-aarch64-static:qemu-user-static arch-test:arch-test mmdebstrap:mmdebstrap
 PACKAGE_TEST_PROGRAMS := lintian:lintian rpm:rpm mmdebstrap:mmdebstrap unshare:util-linux strings:binutils \
     systemd-nspawn:systemd-container python3:python3
 RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3 \

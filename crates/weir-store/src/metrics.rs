@@ -18,11 +18,13 @@ mod backfill;
 mod cgroups;
 mod devices;
 mod own;
+mod remote;
 mod text;
 mod totals;
 
 pub use backfill::{Backfill, BackfillError};
 pub use own::OwnProcess;
+pub use remote::RemoteWrite;
 pub use text::Dialect;
 pub use totals::{CgroupLabels, Totals};
 

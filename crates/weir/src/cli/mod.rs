@@ -3,6 +3,7 @@
 //! derives the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 mod advice;
+mod choices;
 pub mod exit;
 pub mod numbers;
 #[cfg(test)]
@@ -24,15 +25,14 @@ use crate::inventory::events::cli::EventsArgs;
 use crate::profile::cli::ProfileArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
 use crate::recordings::moment::Moment;
-use crate::run::push::Target;
+use crate::run::push::{PushFormat, Target};
 use crate::run::reset::ResetArgs;
 use crate::run::service::log_format::LogFormat;
 use crate::sim::cli::SimArgs;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::Deserialize;
+pub use choices::{AttributionName, BackendName, CountersName, PolicyName, WorkloadsName};
+use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use weir_core::policy::Policy;
 
 /// The first line of `--help`: without it clap takes the package's description.
 const ABOUT: &str = "weir keeps CXL memory below the point where its latency rises steeply";
@@ -97,99 +97,6 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Try it without hardware: scenarios on a simulated host
     Sim(SimArgs),
-}
-
-/// How a set-point is split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyName {
-    /// All workloads are limited by the same factor
-    Proportional,
-    /// Larger users are limited more
-    BalancePoint,
-    /// Those below their fair share keep all that they use (default)
-    MaxMin,
-    /// Each gets the same part, by weight, of what it needs most, of all devices and CPU time together
-    Drf,
-}
-
-impl PolicyName {
-    /// The core's name for it.
-    pub fn policy(self) -> Policy {
-        match self {
-            PolicyName::Proportional => Policy::Proportional,
-            PolicyName::BalancePoint => Policy::BalancePoint,
-            PolicyName::MaxMin => Policy::MaxMin,
-            PolicyName::Drf => Policy::Drf,
-        }
-    }
-}
-
-/// What counts as one workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkloadsName {
-    /// A leaf cgroup: a service, a pod, a scope (default)
-    Cgroup,
-    /// A process
-    Process,
-}
-
-/// What limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BackendName {
-    /// `cpu.max` of the leaf cgroup (default)
-    CpuMax,
-    /// weir's own scheduler (sched_ext, for limited workloads only)
-    SchedExt,
-    /// weir's own scheduler for all ordinary tasks: limits hold also where all CPUs are busy; cpu.max of
-    /// others is not enforced meanwhile
-    SchedExtFull,
-    /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled
-    /// slices
-    #[cfg(feature = "thesis")]
-    #[value(hide = true)]
-    ThesisScx,
-    /// For comparison: the same by virtual time (5.4.1.4)
-    #[cfg(feature = "thesis")]
-    #[value(hide = true)]
-    ThesisScxVtime,
-    /// For comparison: the same with a throttle queue (5.4.1.5)
-    #[cfg(feature = "thesis")]
-    #[value(hide = true)]
-    ThesisScxThrottle,
-    /// The scheduler where it can be used (for limited workloads), else `cpu.max`
-    Auto,
-}
-
-/// Where device traffic is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CountersName {
-    /// The driver's files, else performance counters (default)
-    Auto,
-    /// Files of a driver of access counters
-    Driver,
-    /// Performance counters of CPUs and devices (see `weir events`)
-    Perf,
-}
-
-/// How the traffic of a group that several workloads share is attributed to them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AttributionName {
-    /// Counts, where the CPU has an event for them that agrees with the device; else resctrl or CPU time
-    /// (default)
-    Auto,
-    /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
-    TaskCounts,
-    /// Traffic by resctrl, of monitoring groups that weir makes while it runs
-    Resctrl,
-    /// Samples of what tasks access, by physical address
-    Sampling,
-    /// CPU time × the part of a workload's memory that is on the device
-    CpuTime,
 }
 
 /// `weir run`.
@@ -303,15 +210,23 @@ pub struct LoopArgs {
     #[arg(long, value_name = "FILE")]
     pub page_token_file: Option<PathBuf>,
 
-    /// Push figures as InfluxDB lines to this address, such as http://127.0.0.1:8428/write
+    /// Push figures to this address, such as http://127.0.0.1:8428/write
     #[arg(long, value_name = "URL")]
     pub push: Option<Target>,
 
-    /// Time that pushed figures are means over [default: 10s]
+    /// What is pushed
+    #[arg(long, value_enum)]
+    pub push_format: Option<PushFormat>,
+
+    /// Time that pushed figures are means over, or between pushed samples [default: 10s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub push_interval: Option<Span>,
 
-    /// File with the token that the server requires (Authorization: Token …)
+    /// File with the certificates (PEM) that may vouch for an https:// server [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub push_ca_file: Option<PathBuf>,
+
+    /// File with the token that the server requires (Authorization: Token …; remote write: Bearer …)
     #[arg(long, value_name = "FILE")]
     pub push_token_file: Option<PathBuf>,
 

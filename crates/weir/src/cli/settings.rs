@@ -8,11 +8,14 @@
 use crate::bench::calibrate::device_profile::common_knee;
 use crate::cli::numbers;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
-use crate::cli::settings_places::{Wrong, former_name, line_at, line_of, place, place_of_bad_key};
+use crate::cli::settings_places::{
+    Unfit, Wrong, former_name, line_at, line_of, place, place_of_bad_key,
+};
 use crate::cli::{AttributionName, BackendName, CountersName, LoopArgs, PolicyName, WorkloadsName};
 use crate::inventory::devices::DeviceNode;
 use crate::output::text;
-use crate::run::push::Target;
+use crate::run::page::unguarded;
+use crate::run::push::{PushFormat, Target};
 use crate::run::service::log::targets;
 use crate::run::service::log_format::LogFormat;
 use anyhow::{Context, Result, bail};
@@ -87,8 +90,12 @@ pub struct Settings {
     pub page_token_file: Option<PathBuf>,
     /// Where lines are pushed to.
     pub push: Option<Target>,
+    /// What is sent there.
+    pub push_format: PushFormat,
     /// What figures pushed are means over.
     pub push_interval: Duration,
+    /// The file with the authorities that may vouch for that server.
+    pub push_ca_file: Option<PathBuf>,
     /// The file with the token to show there.
     pub push_token_file: Option<PathBuf>,
     /// The log filter.
@@ -126,7 +133,9 @@ struct File {
     page: Option<Listen>,
     page_token_file: Option<PathBuf>,
     push: Option<Target>,
+    push_format: Option<PushFormat>,
     push_interval: Option<Span>,
+    push_ca_file: Option<PathBuf>,
     push_token_file: Option<PathBuf>,
     log: Option<String>,
     log_format: Option<LogFormat>,
@@ -202,8 +211,10 @@ impl Settings {
             page: args.page.or(file.page.map(|Listen(address)| address)),
             page_token_file: args.page_token_file.clone().or(file.page_token_file),
             push: args.push.clone().or(file.push),
+            push_format: args.push_format.or(file.push_format).unwrap_or_default(),
             push_interval: span(args.push_interval, file.push_interval)
                 .unwrap_or(Duration::from_secs(10)),
+            push_ca_file: args.push_ca_file.clone().or(file.push_ca_file),
             push_token_file: args.push_token_file.clone().or(file.push_token_file),
             log: args
                 .log
@@ -253,9 +264,23 @@ impl Settings {
             let why = "--push-token-file is for a server: say which with --push URL";
             return Err(Unfit::new("push-token-file", why));
         }
+        if self.push.is_none() && self.push_format != PushFormat::default() {
+            let why = "--push-format is for a server: say which with --push URL";
+            return Err(Unfit::new("push-format", why));
+        }
+        if self.push.is_none() && self.push_ca_file.is_some() {
+            let why =
+                "--push-ca-file is for a server that speaks TLS: say which with --push https://…";
+            return Err(Unfit::new("push-ca-file", why));
+        }
         if self.page.is_none() && self.page_token_file.is_some() {
             let why = "--page-token-file is for the live page: offer it with --page";
             return Err(Unfit::new("page-token-file", why));
+        }
+        if let Some(address) = self.page
+            && let Some(why) = unguarded(address, self.page_token_file.is_some())
+        {
+            return Err(Unfit::new("page", why));
         }
         let counts_none = matches!(
             self.attribution,
@@ -349,40 +374,6 @@ fn capacity(given: Option<BytesPerSec>, machine: &Description) -> Result<BytesPe
             "a set-point in % needs the device's capacity, which this machine does not say: give \
              --capacity, for example --capacity 20GiB/s, or a set-point in bytes such as 4GiB/s"
         ),
-    }
-}
-
-/// A setting that makes no sense, or not with the others.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-struct Unfit {
-    key: &'static str,
-    message: String,
-}
-
-impl Unfit {
-    fn new(key: &'static str, message: impl Into<String>) -> Unfit {
-        let message = message.into();
-        Unfit { key, message }
-    }
-
-    /// With the line of the file where the file says it, and no flag does.
-    fn placed(self, args: &LoopArgs, text: &str) -> anyhow::Error {
-        let is_flag = match self.key {
-            "interval" => args.interval.is_some(),
-            "period" => args.period.is_some(),
-            "push-interval" => args.push_interval.is_some(),
-            "push-token-file" => args.push_token_file.is_some(),
-            "page-token-file" => args.page_token_file.is_some(),
-            "attribution-event" => args.attribution_event.is_some(),
-            "log" => args.log.is_some(),
-            _ => args.limit.is_some(),
-        };
-        let line = line_of(text, &[self.key]).filter(|_| !is_flag);
-        match args.config.as_deref().zip(line) {
-            Some((path, line)) => anyhow::anyhow!("{}: {self}", place(path, Some(line))),
-            None => self.into(),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where in the text of a settings file something is wrong, for messages: file, line and key.
 
-use super::renamed;
+use super::{LoopArgs, renamed};
 use crate::output::text;
 use std::path::Path;
 use toml::de::DeTable;
@@ -18,6 +18,43 @@ impl From<toml::de::Error> for Wrong {
         Wrong {
             at: error.span().map_or(0, |span| span.start),
             message: nearest(error.message()),
+        }
+    }
+}
+
+/// A setting that makes no sense, or not with the others.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Unfit {
+    key: &'static str,
+    message: String,
+}
+
+impl Unfit {
+    pub(super) fn new(key: &'static str, message: impl Into<String>) -> Unfit {
+        let message = message.into();
+        Unfit { key, message }
+    }
+
+    /// With the line of the file where the file says it, and no flag does.
+    pub(super) fn placed(self, args: &LoopArgs, text: &str) -> anyhow::Error {
+        let is_flag = match self.key {
+            "interval" => args.interval.is_some(),
+            "period" => args.period.is_some(),
+            "push-interval" => args.push_interval.is_some(),
+            "push-format" => args.push_format.is_some(),
+            "push-ca-file" => args.push_ca_file.is_some(),
+            "push-token-file" => args.push_token_file.is_some(),
+            "page" => args.page.is_some(),
+            "page-token-file" => args.page_token_file.is_some(),
+            "attribution-event" => args.attribution_event.is_some(),
+            "log" => args.log.is_some(),
+            _ => args.limit.is_some(),
+        };
+        let line = line_of(text, &[self.key]).filter(|_| !is_flag);
+        match args.config.as_deref().zip(line) {
+            Some((path, line)) => anyhow::anyhow!("{}: {self}", place(path, Some(line))),
+            None => self.into(),
         }
     }
 }

@@ -14,6 +14,9 @@ use std::path::Path;
 use weir_store::export::{Format, Range, Table};
 use weir_store::{FORMAT, Recording, Recovered, Session, StoreError};
 
+const JSON_IS_LINES: &str =
+    "--json without --out writes JSON lines: leave --format out, or give --out FILE";
+
 /// Exports, or writes a new recording.
 ///
 /// # Errors
@@ -30,6 +33,9 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         return recover(&args.file, new, args.json);
     }
     if args.format == Some(FormatName::Openmetrics) {
+        if args.json && args.out.is_none() {
+            bail!(JSON_IS_LINES);
+        }
         return open_metrics::export(args);
     }
     let recording = Recording::open_for_export(&args.file)?;
@@ -108,7 +114,7 @@ fn format(args: &ExportArgs) -> Result<Format> {
         Some(FormatName::Jsonl) => Format::JsonLines,
         None if to_stdout => Format::JsonLines,
         Some(_) if to_stdout => {
-            bail!("--json without --out writes JSON lines: leave --format out, or give --out FILE")
+            bail!(JSON_IS_LINES)
         }
         Some(FormatName::Csv) | None => Format::Csv,
         Some(FormatName::Openmetrics) => bail!("metrics are no table"),

@@ -254,9 +254,7 @@ fn sinks(
     if let Some(address) = settings.page {
         sinks.add(live_page(address, settings, roots)?);
     }
-    if let Some(pusher) = push::begin(settings)? {
-        sinks.add(pusher);
-    }
+    push::begin(settings, &mut sinks)?;
     if settings.json {
         let lines = Outlet::start("weir-json", io::stdout()).context("cannot start the output")?;
         sinks.add(JsonLines(lines));

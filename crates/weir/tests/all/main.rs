@@ -34,6 +34,9 @@ mod profile_sim;
 mod push;
 mod recordings;
 mod reload;
+mod remote_write;
+#[cfg(feature = "tls")]
+mod remote_write_tls;
 mod renamed;
 mod run;
 mod screens;

@@ -5,9 +5,10 @@
 use crate::world::{Daemon, HEAVY, World, stderr, wait};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -69,12 +70,13 @@ fn serve(mut stream: TcpStream, answer: &Answer, requests: &Sender<String>) -> O
         let count = stream.read(&mut piece).ok()?;
         bytes.extend_from_slice(&piece[..count]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let whole = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+        // A head is ASCII; a body may be no text.
+        let whole = text.split_once("\r\n\r\n").is_some_and(|(head, _)| {
             let length = head.lines().find_map(|line| {
                 let (name, value) = line.split_once(": ")?;
                 name.eq_ignore_ascii_case("content-length").then_some(value)
             });
-            length.and_then(|length| length.parse().ok()) <= Some(body.len())
+            length.and_then(|length| length.parse().ok()) <= Some(bytes.len() - head.len() - 4)
         });
         if whole {
             let _ = requests.send(text);
@@ -129,6 +131,7 @@ fn batches_wait_for_a_server_that_is_away() {
     let server = FakeHost::start(AWAY);
     let token = world.path("token");
     fs::write(&token, "abc==\n").unwrap();
+    fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
     let daemon = start(
         &world,
         &server.url,
@@ -190,6 +193,48 @@ fn what_a_server_refuses_is_dropped_and_said_once() {
         1,
         "{said}"
     );
+    assert!(said.contains("dropped: "), "{said}");
+}
+
+/// Remote write 1.0: 5xx and 429 may pass, any other 4xx stays.
+#[test]
+fn samples_are_tried_again_or_dropped_by_status() {
+    let world = World::new();
+    let busy = "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n";
+    let server = FakeHost::start(busy);
+    let daemon = start(&world, &server.url, &["--push-format", "remote-write"]);
+    for (answer, status) in [(busy, "429"), (AWAY, "503")] {
+        server.becomes(answer);
+        world.wait("batches wait", || {
+            let push = delivery(&world);
+            let why = push["trouble"].as_str();
+            why.is_some_and(|why| why.contains(status))
+                && push["waiting_batches"].as_u64() >= Some(2)
+                && push["dropped_batches_total"] == 0
+        });
+    }
+    server.becomes(TAKEN);
+    world.wait("what waited has arrived", || {
+        let push = delivery(&world);
+        push["sent_batches_total"].as_u64() >= Some(3) && push["trouble"].is_null()
+    });
+    // Of InfluxDB lines it is a database that may be made yet.
+    server.becomes("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    world.wait("two are dropped", || {
+        delivery(&world)["dropped_batches_total"].as_u64() >= Some(2)
+    });
+    let half = "HTTP/1.1 204 No Content\r\nContent-Le";
+    server.becomes(half);
+    world.wait("half an answer is no answer", || {
+        let push = delivery(&world);
+        let why = push["trouble"].as_str();
+        push["waiting_batches"].as_u64() >= Some(1) && why.is_some_and(|why| !why.contains("404"))
+    });
+    server.becomes(TAKEN);
+    world.wait("the next is taken", || {
+        delivery(&world)["trouble"].is_null()
+    });
+    let said = end(daemon);
     assert!(said.contains("dropped: "), "{said}");
 }
 
@@ -259,7 +304,8 @@ fn addresses_and_tokens_that_cannot_be_right() {
             &["--push", "127.0.0.1:8428/write"][..],
             "no URL (invalid format): give one",
         ),
-        (&["--push", "https://a/write"], "forwarder"),
+        (&["--push-format", "remote-write"], "--push URL"),
+        (&["--push-ca-file", "/etc/hostname"], "--push https://"),
         (&["--push", "http://a:8428"], "has no path"),
         (
             &["--push", "http://a/write", "--push-interval", "0.1s"],
@@ -277,7 +323,7 @@ fn addresses_and_tokens_that_cannot_be_right() {
     ] {
         let output = world.weir(&[&["run", "--duration", "1s"][..], args].concat());
         let said = stderr(&output);
-        let is_setting = ["1s to 3600s", "--push URL"].contains(&wanted);
+        let is_setting = ["1s to 3600s", "--push URL", "--push https://"].contains(&wanted);
         let code = if is_setting { 78 } else { 2 };
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(wanted), "{args:?}: {said}");

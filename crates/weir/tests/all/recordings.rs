@@ -156,6 +156,8 @@ fn figures_are_those_of_the_machine() {
     let out = desk.text("a.parquet");
     done(&["export", &file, "--format", "parquet", "--out", &out]);
     assert!(fs::read(&out).unwrap().starts_with(b"PAR1"));
+    let said = complaint(&["export", &file, "--json", "--format", "openmetrics"]);
+    assert!(said.contains("leave --format out"), "{said}");
     let again = complaint(&["export", &file, "--format", "parquet", "--out", &out]);
     assert!(
         again.contains("exists: give another name, or delete it"),

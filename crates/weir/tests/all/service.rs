@@ -254,6 +254,9 @@ fn each_kind_of_trouble_has_its_exit_code() {
     fs::set_permissions(world.path("run/weir"), of_mode(0o700)).unwrap();
     without_memory(&world);
     ends(&world, &world.weir(&["run"]), 69, "no CXL memory");
+    // What is wrong on any machine is said first.
+    let page = ["run", "--page=0.0.0.0:0"];
+    ends(&world, &world.weir(&page), 78, "--page-token-file");
 }
 
 fn of_mode(mode: u32) -> fs::Permissions {
@@ -302,8 +305,16 @@ fn a_capability_that_is_lacking_is_a_line() {
         ("perfmon", "CAP_PERFMON: performance counters"),
         ("bpf", "CAP_BPF: processes and CPU time"),
         ("dac_override", "CAP_DAC_OVERRIDE: cgroups"),
+        ("sys_admin", "CAP_SYS_ADMIN: weir's own scheduler"),
     ] {
-        let weir = without_terminal(&world, &[&LIMIT[..], &["--duration", "100ms"]].concat());
+        // Only another back end than cpu-max needs that one.
+        let backend = if name == "sys_admin" {
+            "auto"
+        } else {
+            "cpu-max"
+        };
+        let how = ["--duration", "100ms", "--backend", backend];
+        let weir = without_terminal(&world, &[&LIMIT[..], &how].concat());
         let mut command = Command::new("setpriv");
         command.arg(format!("--bounding-set=-{name}"));
         command.args(weir.get_args().collect::<Vec<_>>());

@@ -31,7 +31,7 @@ enum Initial {
 }
 
 /// A key above `[controller]`.
-const INITIAL: [(&str, Initial); 28] = [
+const INITIAL: [(&str, Initial); 30] = [
     ("limit", Initial::Default("false")),
     ("set-point", Initial::None("\"8GiB/s\"")),
     ("capacity", Initial::None("\"20GiB/s\"")),
@@ -58,7 +58,9 @@ const INITIAL: [(&str, Initial); 28] = [
     ("page", Initial::None("\"127.0.0.1:9780\"")),
     ("page-token-file", Initial::None("\"/etc/weir-page.token\"")),
     ("push", Initial::None("\"http://127.0.0.1:8428/write\"")),
+    ("push-format", Initial::Default("\"influx\"")),
     ("push-interval", Initial::Default("\"10s\"")),
+    ("push-ca-file", Initial::None("\"/etc/weir-ca.pem\"")),
     ("push-token-file", Initial::None("\"/etc/weir.token\"")),
     ("log", Initial::Default("\"info\"")),
     ("log-format", Initial::Default("\"auto\"")),
@@ -202,7 +204,7 @@ fn each_example_is_taken_and_changes_something() {
         let is_gain = example.starts_with("bandwidth_alpha");
         let table = if is_gain { "[controller]\n" } else { "" };
         let server = match example.split(' ').next() {
-            Some("push-token-file") => "push = \"http://127.0.0.1:8428/write\"\n",
+            Some("push-token-file" | "push-ca-file") => "push = \"http://127.0.0.1:8428/write\"\n",
             Some("page-token-file") => "page = \"127.0.0.1:9780\"\n",
             _ => "",
         };

@@ -7,6 +7,7 @@ mod process;
 use super::http::{self, Answer, Request};
 use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
+pub use process::own_process;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -114,7 +115,7 @@ impl Sink for Exporter {
 }
 
 /// A copy without what no metric is made of: lists with an entry for each process or each change.
-fn shown_by_metrics(snapshot: &Snapshot) -> Snapshot {
+pub fn shown_by_metrics(snapshot: &Snapshot) -> Snapshot {
     Snapshot {
         policy: snapshot.policy.clone(),
         description: snapshot.description.clone(),
@@ -170,7 +171,7 @@ fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
     };
     match value {
         Some(value) => {
-            let own = process::own_process();
+            let own = own_process();
             Answer::page(kind, metrics(&value.0, &value.1, Some(&own), dialect))
         }
         None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),

@@ -110,12 +110,8 @@ impl LivePage {
         run_dir: Option<&Path>,
     ) -> Result<LivePage> {
         let token = token_file.map(read_token).transpose()?;
-        if token.is_none() && !address.ip().to_canonical().is_loopback() {
-            bail!(
-                "{address} can be reached from other machines, so the page there needs a token: `openssl rand -hex 16 \
-                 > FILE`, and --page-token-file FILE; or leave the address out, and look at it through `ssh -L \
-                 9780:localhost:9780`"
-            );
+        if let Some(why) = unguarded(address, token.is_some()) {
+            bail!(why);
         }
         let listener = TcpListener::bind(address)
             .with_context(|| format!("cannot offer the page at {address}"))?;
@@ -293,6 +289,18 @@ fn spacing(cost: Duration) -> Duration {
 
 fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+/// Why the page may not be at that address: it can be reached from other machines, and there is no token.
+pub fn unguarded(address: SocketAddr, has_token: bool) -> Option<String> {
+    let is_guarded = has_token || address.ip().to_canonical().is_loopback();
+    (!is_guarded).then(|| {
+        format!(
+            "{address} can be reached from other machines, so the page there needs a token: `(umask 077; openssl \
+             rand -hex 16 > FILE)`, and --page-token-file FILE; or leave the address out, and look at it through \
+             `ssh -L 9780:localhost:9780`"
+        )
+    })
 }
 
 fn read_token(path: &Path) -> Result<String> {

@@ -7,8 +7,10 @@ use crate::top::testing::snapshot;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::{Permissions, set_permissions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use weir_core::WorkloadId;
 
 fn started() -> LivePage {
@@ -297,6 +299,7 @@ fn a_page_off_loopback_needs_a_token_that_cannot_be_guessed() {
         let path = dir.path().join("token");
         if let Some(token) = token {
             std::fs::write(&path, token).unwrap();
+            set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         }
         let file = token.map(|_| path.as_path());
         LivePage::start(address.parse().unwrap(), file, None)

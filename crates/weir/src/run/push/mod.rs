@@ -7,62 +7,126 @@
 //!   loop ─► ticks (bounded) ─► means over --push-interval ─► batches (bounded) ─► POST
 //!              full: missed                                     full: oldest dropped
 //! ```
+//!
+//! With `--push-format remote-write` the thread makes samples of metrics instead ([`remote_write`]).
 
 mod queue;
+mod remote_write;
 mod send;
 mod target;
+#[cfg(feature = "tls")]
+mod tls;
+mod token;
 
-pub use target::{Target, token};
+pub use target::Target;
+pub use token::token;
 
 use super::lossy::{Drained, Lossy};
-use super::sink::{Sink, TickContext};
+use super::sink::{Sink, Sinks, TickContext};
 use crate::cli::WorkloadsName;
 use crate::cli::settings::Settings;
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use queue::Queue;
+use remote_write::RemotePusher;
 use send::Sender;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
+use ureq::Agent;
 use weir_core::Nanos;
 use weir_core::seam::snapshot::Delivery;
 use weir_store::Tick;
 use weir_store::export::Live;
 
-/// How long the end waits for the server to take the last lines.
-const LAST_LINES: Duration = Duration::from_secs(3);
+/// How long the end waits for the server to take what is left.
+const LAST_BATCHES: Duration = Duration::from_secs(3);
+
+/// What is pushed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PushFormat {
+    /// InfluxDB lines, means over --push-interval (default)
+    #[default]
+    Influx,
+    /// The metrics of --metrics each --push-interval, by Prometheus remote write
+    RemoteWrite,
+}
+
+impl PushFormat {
+    /// The value of the header `Authorization`: a token that names its scheme is the whole value.
+    fn authorization(self, token: &str) -> String {
+        let names_scheme = ["Basic ", "Bearer ", "Token "]
+            .iter()
+            .any(|scheme| token.starts_with(scheme));
+        match self {
+            _ if names_scheme => token.to_owned(),
+            PushFormat::Influx => format!("Token {token}"),
+            PushFormat::RemoteWrite => format!("Bearer {token}"),
+        }
+    }
+
+    /// Of a request.
+    fn headers(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            PushFormat::Influx => &[("Content-Type", "text/plain; charset=utf-8")],
+            PushFormat::RemoteWrite => &[
+                ("Content-Type", "application/x-protobuf"),
+                ("Content-Encoding", "snappy"),
+                ("X-Prometheus-Remote-Write-Version", "0.1.0"),
+            ],
+        }
+    }
+}
 
 /// Begins to push, if that is wanted.
 ///
 /// # Errors
-/// The token cannot be read, or no thread can be had.
-pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
+/// The token or the authorities cannot be read, or no thread can be had.
+pub fn begin(settings: &Settings, sinks: &mut Sinks) -> Result<()> {
     let Some(target) = settings.push.clone() else {
-        return Ok(None);
+        return Ok(());
     };
     let token = settings.push_token_file.as_deref();
-    let token = token.map(target::token).transpose()?;
+    let token = token.map(token::token).transpose()?;
+    let agent = send::agent(&target, settings.push_ca_file.as_deref())?;
     let every = settings.push_interval;
     info!("pushes to {target} each {every:?}");
-    if token.is_some() && !target.is_loopback() {
+    if settings.push_ca_file.is_some() && !target.is_encrypted() {
+        warn!("{target}: --push-ca-file is not used, as this address is without TLS");
+    }
+    if token.is_some() && !target.is_loopback() && !target.is_encrypted() {
         warn!("{target}: the token travels without encryption, and others may read it on the way");
     }
     let how = PushOptions {
+        agent,
         target,
+        format: settings.push_format,
         token,
         every,
         interval: settings.interval,
         with_workloads: settings.workloads == WorkloadsName::Cgroup,
     };
-    Pusher::start(how).map(Some)
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    match how.format {
+        PushFormat::Influx => sinks.add(Pusher::start(how, &host)?),
+        PushFormat::RemoteWrite => sinks.add(RemotePusher::start(how, &host)?),
+    }
+    Ok(())
 }
 
 /// What is pushed, and how.
 struct PushOptions {
+    /// The client that speaks to it.
+    agent: Agent,
     /// The server.
     target: Target,
+    /// What it is sent.
+    format: PushFormat,
     /// What to show there.
     token: Option<String>,
     /// Means are over this time.
@@ -73,35 +137,17 @@ struct PushOptions {
     with_workloads: bool,
 }
 
-/// The loop's end of it.
-pub struct Pusher {
-    /// Ticks that wait to become lines; that takes no network, so they hardly ever do.
-    ticks: Option<Lossy<Arc<Tick>>>,
+/// The queue, and the thread that empties it.
+struct Outgoing {
     queue: Arc<Queue>,
     done: Receiver<()>,
 }
 
-impl Pusher {
-    /// Starts both threads. Nothing is sent to the server yet.
-    ///
-    /// # Errors
-    /// No thread can be had.
-    fn start(how: PushOptions) -> Result<Pusher> {
+impl Outgoing {
+    fn start(how: PushOptions) -> Result<Outgoing> {
         let queue = Arc::new(Queue::default());
         let (ended, done) = sync_channel(1);
-        let host = rustix::system::uname();
-        let host = host.nodename().to_string_lossy();
-        let live = Live::new(
-            &host,
-            nanos(how.every),
-            nanos(how.interval),
-            how.with_workloads,
-        );
-        let filled = Arc::clone(&queue);
-        let (ticks, _): (_, Drained<()>) =
-            Lossy::start("weir-lines", move |ticks| gather(live, &ticks, &filled))
-                .context("cannot start the thread that makes lines")?;
-        let sender = Sender::new(how.target, how.token);
+        let sender = Sender::new(how.agent, how.target, how.format, how.token.as_deref());
         let emptied = Arc::clone(&queue);
         thread::Builder::new()
             .name("weir-push".into())
@@ -111,33 +157,13 @@ impl Pusher {
                 let _ = ended.send(());
             })
             .context("cannot start the pushing thread")?;
-        Ok(Pusher {
-            ticks: Some(ticks),
-            queue,
-            done,
-        })
-    }
-}
-
-impl Sink for Pusher {
-    /// Hands a tick over, or counts it as missed.
-    fn tick(&mut self, tick: &Arc<Tick>, _: &TickContext<'_>) -> Option<Result<(), String>> {
-        let ticks = self.ticks.as_ref()?;
-        if ticks.send(Arc::clone(tick)).is_err() {
-            self.queue.missed(1);
-        }
-        None
-    }
-
-    fn delivery(&self) -> Option<Delivery> {
-        Some(self.queue.delivery())
+        Ok(Outgoing { queue, done })
     }
 
     /// Sends what there is, if the server takes it soon, and says what became of all.
-    fn finish(&mut self) -> Result<()> {
-        self.ticks = None;
+    fn finish(&self) {
         // Too late, or the thread is gone: the counts say so.
-        let _ = self.done.recv_timeout(LAST_LINES);
+        let _ = self.done.recv_timeout(LAST_BATCHES);
         let end = self.queue.delivery();
         let sent = end.sent_batches_total;
         let (left, dropped, missed) = (
@@ -152,6 +178,55 @@ impl Sink for Pusher {
                  {missed}"
             ),
         }
+    }
+}
+
+/// The loop's end of it.
+pub struct Pusher {
+    /// Ticks that wait to become lines; that takes no network, so they hardly ever do.
+    ticks: Option<Lossy<Arc<Tick>>>,
+    out: Outgoing,
+}
+
+impl Pusher {
+    /// Starts both threads. Nothing is sent to the server yet.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    fn start(how: PushOptions, host: &str) -> Result<Pusher> {
+        let live = Live::new(
+            host,
+            nanos(how.every),
+            nanos(how.interval),
+            how.with_workloads,
+        );
+        let out = Outgoing::start(how)?;
+        let filled = Arc::clone(&out.queue);
+        let (ticks, _): (_, Drained<()>) =
+            Lossy::start("weir-lines", move |ticks| gather(live, &ticks, &filled))
+                .context("cannot start the thread that makes lines")?;
+        let ticks = Some(ticks);
+        Ok(Pusher { ticks, out })
+    }
+}
+
+impl Sink for Pusher {
+    /// Hands a tick over, or counts it as missed.
+    fn tick(&mut self, tick: &Arc<Tick>, _: &TickContext<'_>) -> Option<Result<(), String>> {
+        let ticks = self.ticks.as_ref()?;
+        if ticks.send(Arc::clone(tick)).is_err() {
+            self.out.queue.missed(1);
+        }
+        None
+    }
+
+    fn delivery(&self) -> Option<Delivery> {
+        Some(self.out.queue.delivery())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.ticks = None;
+        self.out.finish();
         Ok(())
     }
 }

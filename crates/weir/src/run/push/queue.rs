@@ -15,7 +15,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// What waits, and what became of the rest.
 #[derive(Default)]
 struct State {
-    batches: VecDeque<Arc<str>>,
+    batches: VecDeque<Arc<[u8]>>,
     bytes: usize,
     /// The number of the oldest batch that waits, counted from the first there ever was.
     first: u64,
@@ -33,8 +33,8 @@ pub struct Queue {
 /// The oldest batch; it stays in the queue until it is settled.
 pub struct Next {
     number: u64,
-    /// Its lines.
-    pub lines: Arc<str>,
+    /// The body of its request.
+    pub body: Arc<[u8]>,
 }
 
 impl Queue {
@@ -45,7 +45,16 @@ impl Queue {
     /// Adds lines at the end, and drops from the front what exceeds the bounds.
     pub fn add(&self, lines: &str) {
         // Copied before the lock is taken.
-        let batches: Vec<Arc<str>> = pieces(lines).into_iter().map(Into::into).collect();
+        let batches = pieces(lines).into_iter();
+        self.put(batches.map(|lines| lines.as_bytes().into()).collect());
+    }
+
+    /// Adds bodies of requests at the end, likewise.
+    pub fn add_bodies(&self, bodies: Vec<Vec<u8>>) {
+        self.put(bodies.into_iter().map(Into::into).collect());
+    }
+
+    fn put(&self, batches: Vec<Arc<[u8]>>) {
         let mut state = self.state();
         for batch in batches {
             state.bytes += batch.len();
@@ -81,10 +90,10 @@ impl Queue {
             let early = from.saturating_duration_since(Instant::now());
             let wait = if state.closed { Duration::ZERO } else { early };
             if wait.is_zero() {
-                if let Some(lines) = state.batches.front() {
-                    let lines = Arc::clone(lines);
+                if let Some(body) = state.batches.front() {
+                    let body = Arc::clone(body);
                     let number = state.first;
-                    return Some(Next { number, lines });
+                    return Some(Next { number, body });
                 }
                 if state.closed {
                     return None;
@@ -192,9 +201,9 @@ mod tests {
         assert_eq!(delivery.dropped_batches_total, 5);
         assert_eq!(delivery.waiting_batches, BATCHES_MAX as u64);
         let next = queue.next(now()).unwrap();
-        assert_eq!(&*next.lines, "line 5\n");
+        assert_eq!(&*next.body, b"line 5\n");
         queue.sent(&next);
-        assert_eq!(&*queue.next(now()).unwrap().lines, "line 6\n");
+        assert_eq!(&*queue.next(now()).unwrap().body, b"line 6\n");
         assert_eq!(queue.delivery().sent_batches_total, 1);
     }
 
@@ -214,7 +223,7 @@ mod tests {
         queue.add(&format!("{}\n", "é".repeat(BYTES_MAX)));
         assert_eq!(queue.delivery().waiting_batches, 1);
         queue.add("short\n");
-        assert_eq!(&*queue.next(now()).unwrap().lines, "short\n");
+        assert_eq!(&*queue.next(now()).unwrap().body, b"short\n");
     }
 
     #[test]
@@ -226,7 +235,7 @@ mod tests {
             queue.add(&format!("line {number}\n"));
         }
         queue.refused(&next);
-        assert_eq!(&*queue.next(now()).unwrap().lines, "line 0\n");
+        assert_eq!(&*queue.next(now()).unwrap().body, b"line 0\n");
         assert_eq!(queue.delivery().dropped_batches_total, 1);
     }
 

@@ -3,9 +3,12 @@
 //! ill-meaning: requests have an end in time, answers are read up to a bound and shown harmless, and
 //! nothing leads us elsewhere.
 
+use super::PushFormat;
 use super::queue::Queue;
 use super::target::Target;
 use crate::output::text;
+use anyhow::Result;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use ureq::Agent;
@@ -34,6 +37,7 @@ enum Failure {
 pub struct Sender {
     agent: Agent,
     target: Target,
+    format: PushFormat,
     authorization: Option<String>,
     wait: Duration,
     /// Batches dropped when the trouble began.
@@ -41,26 +45,42 @@ pub struct Sender {
     said_dropping: bool,
 }
 
+/// The client for this server, which trusts the authorities in the file, or those of the system.
+///
+/// # Errors
+/// The server wants TLS, and no certificates can be read.
+pub fn agent(target: &Target, authorities: Option<&Path>) -> Result<Agent> {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        // A proxy in the environment, which a service inherits by chance, must not get the figures.
+        .proxy(None)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .timeout_global(Some(PATIENCE))
+        .timeout_connect(Some(CONNECT))
+        // Each batch has a connection of its own: one that the server closed meanwhile is no news.
+        .max_idle_connections(0)
+        .max_response_header_size(HEAD_MAX_BYTES)
+        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")));
+    #[cfg(feature = "tls")]
+    if target.is_encrypted() {
+        let tls = super::tls::tls_config(authorities)?;
+        return Ok(config.tls_config(tls).https_only(true).build().new_agent());
+    }
+    // Without TLS nothing can be trusted, and no target is encrypted.
+    #[cfg(not(feature = "tls"))]
+    let _ = (target, authorities);
+    Ok(config.build().new_agent())
+}
+
 impl Sender {
     /// Nothing is sent yet.
-    pub fn new(target: Target, token: Option<String>) -> Sender {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            // A proxy in the environment, which a service inherits by chance, must not get the figures.
-            .proxy(None)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_global(Some(PATIENCE))
-            .timeout_connect(Some(CONNECT))
-            // Each batch has a connection of its own: one that the server closed meanwhile is no news.
-            .max_idle_connections(0)
-            .max_response_header_size(HEAD_MAX_BYTES)
-            .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
-            .build();
+    pub fn new(agent: Agent, target: Target, format: PushFormat, token: Option<&str>) -> Sender {
         Sender {
-            agent: config.new_agent(),
+            agent,
             target,
-            authorization: token.map(|token| format!("Token {token}")),
+            format,
+            authorization: token.map(|token| format.authorization(token)),
             wait: WAIT_FIRST,
             in_trouble: None,
             said_dropping: false,
@@ -71,7 +91,7 @@ impl Sender {
     pub fn run(mut self, queue: &Queue) {
         let mut from = Instant::now();
         while let Some(batch) = queue.next(from) {
-            match self.post(&batch.lines) {
+            match self.post(&batch.body) {
                 Ok(()) => {
                     queue.sent(&batch);
                     self.recovered(queue);
@@ -92,16 +112,16 @@ impl Sender {
         }
     }
 
-    fn post(&self, lines: &str) -> Result<(), Failure> {
-        let mut request = self
-            .agent
-            .post(self.target.uri())
-            .header("Content-Type", "text/plain; charset=utf-8");
+    fn post(&self, body: &[u8]) -> Result<(), Failure> {
+        let mut request = self.agent.post(self.target.uri());
+        for (name, value) in self.format.headers() {
+            request = request.header(*name, *value);
+        }
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
         let mut answer = request
-            .send(lines)
+            .send(body)
             .map_err(|error| Failure::Later(text::harmless(&error.to_string())))?;
         let status = answer.status();
         if status.is_success() {
@@ -110,7 +130,7 @@ impl Sender {
         let body = answer.body_mut().with_config().limit(ANSWER_MAX_BYTES);
         // What cannot be read, or is too long, says nothing.
         let said = body.lossy_utf8(true).read_to_string().unwrap_or_default();
-        Err(verdict(status, &said))
+        Err(verdict(self.format, status, &said))
     }
 
     fn failed(&mut self, queue: &Queue, why: &str) {
@@ -165,14 +185,20 @@ impl Sender {
 }
 
 /// What an answer other than 2xx means.
-fn verdict(status: StatusCode, said: &str) -> Failure {
+fn verdict(format: PushFormat, status: StatusCode, said: &str) -> Failure {
     let said = text::fit(&text::harmless(said.trim()), REASON_CELLS);
     let said = said.trim();
     let mut why = format!("the server answers {status}");
     if !said.is_empty() {
         why += &format!(": {said}");
     }
+    // Remote write 1.0: what is wrong with a request stays wrong, unless there are too many of them.
+    let is_final = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
     match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if is_remote(format) => {
+            Failure::Never(format!("{why}; see --push-token-file"))
+        }
+        _ if is_remote(format) && is_final => Failure::Never(why),
         StatusCode::BAD_REQUEST
         | StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::UNPROCESSABLE_ENTITY => Failure::Never(why),
@@ -189,30 +215,51 @@ fn verdict(status: StatusCode, said: &str) -> Failure {
     }
 }
 
+fn is_remote(format: PushFormat) -> bool {
+    format == PushFormat::RemoteWrite
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn permanent_and_temporary_refusals_differ() {
-        for (status, never) in [
-            (400, true),
-            (413, true),
-            (422, true),
-            (301, false),
-            (401, false),
-            (404, false),
-            (429, false),
-            (500, false),
-            (503, false),
+    fn a_token_may_name_its_scheme() {
+        for (format, token, value) in [
+            (PushFormat::Influx, "abc", "Token abc"),
+            (PushFormat::RemoteWrite, "abc", "Bearer abc"),
+            (PushFormat::RemoteWrite, "Basic YTpi", "Basic YTpi"),
+            (PushFormat::Influx, "Bearer abc", "Bearer abc"),
         ] {
-            let failure = verdict(StatusCode::from_u16(status).unwrap(), "why\u{1b}[2J\n");
-            let (Failure::Never(why) | Failure::Later(why)) = &failure;
-            assert_eq!(matches!(failure, Failure::Never(_)), never, "{status}");
-            assert!(
-                why.contains(&status.to_string()) && !why.contains('\u{1b}'),
-                "{why}"
-            );
+            assert_eq!(format.authorization(token), value);
+        }
+    }
+
+    #[test]
+    fn permanent_and_temporary_refusals_differ() {
+        for (status, of_lines, of_remote_write) in [
+            (400, true, true),
+            (413, true, true),
+            (422, true, true),
+            (301, false, false),
+            (401, false, true),
+            (404, false, true),
+            (429, false, false),
+            (500, false, false),
+            (503, false, false),
+        ] {
+            for (format, never) in [
+                (PushFormat::Influx, of_lines),
+                (PushFormat::RemoteWrite, of_remote_write),
+            ] {
+                let code = StatusCode::from_u16(status).unwrap();
+                let failure = verdict(format, code, "why\u{1b}[2J\n");
+                let (Failure::Never(why) | Failure::Later(why)) = &failure;
+                let is_never = matches!(failure, Failure::Never(_));
+                assert_eq!(is_never, never, "{format:?}: {status}");
+                let is_said = why.contains(&status.to_string());
+                assert!(is_said && !why.contains('\u{1b}'), "{why}");
+            }
         }
     }
 }

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where lines are pushed to: an address that can be right, and a token from a file.
+//! Where figures are pushed to: an address that can be right.
 
 use crate::output::text;
-use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::str::FromStr;
 use ureq::http::Uri;
 
 const URL_MAX_BYTES: usize = 2048;
-const TOKEN_MAX_BYTES: u64 = 4096;
 
-/// The address that lines are posted to. What follows the `?` may hold a password and is not shown.
+/// The address that figures are posted to. What follows the `?` may hold a password and is not shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target(Uri);
 
@@ -30,6 +24,11 @@ impl Target {
         &self.0
     }
 
+    /// Whether what is sent is encrypted on its way.
+    pub fn is_encrypted(&self) -> bool {
+        self.0.scheme_str() == Some("https")
+    }
+
     /// Whether what is sent stays on this machine, as far as the name says.
     pub fn is_loopback(&self) -> bool {
         let host = self.0.host().unwrap_or_default();
@@ -42,7 +41,8 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let authority = self.0.authority().map_or("", |a| a.as_str());
-        write!(f, "http://{authority}{}", self.0.path())
+        let scheme = self.0.scheme_str().unwrap_or("http");
+        write!(f, "{scheme}://{authority}{}", self.0.path())
     }
 }
 
@@ -68,14 +68,19 @@ impl FromStr for Target {
         };
         match uri.scheme_str() {
             Some("http") => {}
+            Some("https") if cfg!(feature = "tls") => {}
             Some("https") => {
                 return wrong(
-                    "weir speaks no TLS: push to a forwarder on this machine that does (vmagent, \
-                     Telegraf, a proxy), for example http://127.0.0.1:8429/write"
+                    "this weir was built without TLS (feature tls): push to a forwarder on this machine that \
+                     speaks it (vmagent, Telegraf, a proxy), for example http://127.0.0.1:8429/write"
                         .into(),
                 );
             }
-            _ => return wrong(format!("does not begin with http://: {EXAMPLE}")),
+            _ => {
+                return wrong(format!(
+                    "begins neither with http:// nor with https://: {EXAMPLE}"
+                ));
+            }
         }
         let authority = uri.authority().map_or("", |a| a.as_str());
         if uri.host().is_none_or(str::is_empty) || authority.ends_with(':') {
@@ -99,7 +104,8 @@ impl FromStr for Target {
         if uri.path() == "/" {
             return wrong(
                 "has no path: lines are taken at /write by VictoriaMetrics and InfluxDB 1, at \
-                 /api/v2/write?org=…&bucket=… by InfluxDB 2"
+                 /api/v2/write?org=…&bucket=… by InfluxDB 2; remote write at \
+                 /api/v1/write"
                     .into(),
             );
         }
@@ -125,41 +131,6 @@ impl<'de> Deserialize<'de> for Target {
     }
 }
 
-/// The token in the file: one line of visible characters.
-///
-/// # Errors
-/// It cannot be read, is not a plain file, or holds something else.
-pub fn token(path: &Path) -> Result<String> {
-    let shown = text::harmless(&path.to_string_lossy());
-    let mut bytes = Vec::new();
-    let mut read = || -> std::io::Result<bool> {
-        // A pipe would have us wait for its writer.
-        let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(nonblock)
-            .open(path)?;
-        let is_file = file.metadata()?.is_file();
-        if is_file {
-            file.take(TOKEN_MAX_BYTES + 1).read_to_end(&mut bytes)?;
-        }
-        Ok(is_file)
-    };
-    if !read().with_context(|| format!("cannot read the token file {shown}"))? {
-        bail!("the token file {shown} is not a plain file");
-    }
-    let token = bytes.trim_ascii();
-    let is_token = !token.is_empty() && token.iter().all(|byte| (0x20..0x7f).contains(byte));
-    if bytes.len() as u64 > TOKEN_MAX_BYTES || !is_token {
-        bail!(
-            "the token file {shown} must hold one line of at most {TOKEN_MAX_BYTES} visible ASCII \
-             characters"
-        );
-    }
-    // Just seen to be ASCII.
-    Ok(String::from_utf8_lossy(token).into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,9 +140,8 @@ mod tests {
     fn what_is_wrong_with_an_address_is_said() {
         for (url, wanted) in [
             ("127.0.0.1:8428/write", "http://127.0.0.1:8428/write"),
-            ("/write", "does not begin with http://"),
-            ("ftp://a/write", "does not begin with http://"),
-            ("https://a/write", "no TLS"),
+            ("/write", "begins neither with http://"),
+            ("ftp://a/write", "begins neither with http://"),
             ("http://", "no URL"),
             ("http://:80/write", "names no host"),
             ("http://a:/write", "empty port"),
@@ -190,6 +160,19 @@ mod tests {
     }
 
     #[test]
+    fn encryption_is_taken_where_it_is_built_in() {
+        let parsed = "https://a/write".parse::<Target>();
+        assert_eq!(parsed.is_ok(), cfg!(feature = "tls"), "{parsed:?}");
+        match parsed {
+            Ok(target) => {
+                assert!(target.is_encrypted());
+                assert_eq!(target.to_string(), "https://a/write");
+            }
+            Err(error) => assert!(error.to_string().contains("without TLS"), "{error}"),
+        }
+    }
+
+    #[test]
     fn passwords_are_not_shown() {
         let target: Target = "http://[::1]:8086/write?db=weir&u=a&p=secret"
             .parse()
@@ -205,42 +188,11 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_token_is_one_line() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("token");
-        let read = |text: &[u8]| {
-            std::fs::write(&path, text).unwrap();
-            token(&path)
-        };
-        assert_eq!(read(b"  abc:d e==\n").unwrap(), "abc:d e==");
-        for wrong in [&b""[..], b"\n", b"a\nX-Evil: 1", b"\xff", &[b'a'; 5000]] {
-            let error = read(wrong).expect_err("taken").to_string();
-            assert!(error.contains("visible ASCII"), "{error}");
-        }
-        assert!(token(dir.path()).is_err());
-        let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .unwrap();
-        assert!(
-            token(&pipe)
-                .unwrap_err()
-                .to_string()
-                .contains("not a plain file")
-        );
-    }
-
     proptest! {
         #[test]
-        fn no_address_panics(text in "(http://)?[ -~]{0,40}|.{0,20}") {
+        fn no_address_panics(text in "(https?://)?[ -~]{0,40}|.{0,20}") {
             if let Ok(target) = text.parse::<Target>() {
-                prop_assert!(target.to_string().starts_with("http://"));
+                prop_assert!(target.to_string().starts_with("http"));
                 target.is_loopback();
             }
         }

@@ -78,6 +78,7 @@ impl Kind {
                     .arg(format!("--storage.tsdb.path={data}"))
                     // Recordings of the simulator lie in the past.
                     .arg("--storage.tsdb.retention.time=100y")
+                    .arg("--web.enable-remote-write-receiver")
                     .arg(format!("--web.listen-address={address}"));
             }
             Kind::VictoriaMetrics => {
