@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weir profile record` costs a machine with 100 workloads, beside `weir run`: CPU time and memory of
 //! weir, bytes of its file, and how much longer two pieces of work take. The guest's time is that of
-//! instructions, so figures repeat, and say nothing of caches. Prints figures and checks none but that
-//! something was counted. Run by hand:
+//! instructions, 40 ns each, so figures repeat, and say nothing of caches. Prints figures and checks none but
+//! that something was counted. Run by hand:
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test vm -- --ignored --nocapture soak_profile_cost
@@ -13,6 +13,7 @@ use crate::common::{
     Bench, MODULE, SLICE, make_cgroup, mount_group, start_in, start_reader, until,
 };
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::time::Duration;
 use weir_scenario::testbed::{CoreEvents, TestbedMachine};
 use weir_testbed::guest_env::kernel_modules;
@@ -88,10 +89,19 @@ fn cpu_ns(vm: &Vm, pid: u32) -> Result<f64> {
     Ok(vm.run(&sum)?.trim().parse()?)
 }
 
-/// A number of `/proc/PID/status`, in MiB.
-fn memory_mib(vm: &Vm, pid: u32) -> Result<f64> {
-    let kib = vm.run(&format!("awk '/^VmHWM/ {{ print $2 }}' /proc/{pid}/status"))?;
-    Ok(kib.trim().parse::<f64>()? / 1024.0)
+/// Memory of a process: all of it, and what is no page of its program's file.
+fn memory(vm: &Vm, pid: u32) -> Result<String> {
+    let status = vm.run(&format!("cat /proc/{pid}/status"))?;
+    let mib = |field: &str| -> Result<f64> {
+        let line = status.lines().find(|line| line.starts_with(field));
+        let kib = line.and_then(|line| line.split_whitespace().nth(1));
+        Ok(kib.with_context(|| field.to_owned())?.parse::<f64>()? / 1024.0)
+    };
+    Ok(format!(
+        "{:.1} MiB, {:.1} of them no file",
+        mib("VmRSS")?,
+        mib("RssAnon")?
+    ))
 }
 
 /// Percent of one CPU that a process takes.
@@ -113,14 +123,14 @@ fn end(vm: &Vm, pid: u32) -> Result<()> {
     until(vm, &format!("[ ! -d /proc/{pid} ]"))
 }
 
-/// Time of a piece of work in a cgroup of its own, in seconds.
+/// Time of a piece of work in a cgroup of its own, in seconds of the guest.
 fn work_sec(vm: &Vm, work: &str) -> Result<f64> {
     let path = make_cgroup(vm, "work")?;
-    let seconds = vm.run(&format!(
-        "sh -c 'echo $$ > {path}/cgroup.procs; from=$(date +%s%N); {work} > /run/work.txt 2>&1; \
-         to=$(date +%s%N); echo $((to - from))'"
+    let begun = vm.now();
+    vm.run(&format!(
+        "sh -c 'echo $$ > {path}/cgroup.procs; exec {work} > /run/work.txt 2>&1'"
     ))?;
-    Ok(seconds.trim().parse::<f64>()? / 1e9)
+    Ok((vm.now() - begun).as_secs_f64())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -132,9 +142,9 @@ fn weirs_own(vm: &Vm, evidence: &mut Evidence) -> Result<()> {
     let run = start(vm, RUN)?;
     vm.sleep(Duration::from_secs(10))?;
     evidence.say(format!(
-        "`weir run` alone: {:.2} % of a CPU, {:.1} MiB",
+        "`weir run` alone: {:.2} % of a CPU, {}",
         cpu_percent(vm, run)?,
-        memory_mib(vm, run)?
+        memory(vm, run)?
     ));
     let file = "/run/hundred.windows";
     let profile = begin(vm, file, WORKLOADS)?;
@@ -142,13 +152,35 @@ fn weirs_own(vm: &Vm, evidence: &mut Evidence) -> Result<()> {
     let percent = cpu_percent(vm, profile)?;
     let size: f64 = vm.run(&format!("stat -c %s {file}"))?.trim().parse()?;
     evidence.say(format!(
-        "`weir profile record` of {WORKLOADS} cgroups every second beside it: {percent:.2} % of a CPU, {:.1} MiB, \
+        "`weir profile record` of {WORKLOADS} cgroups every second beside it: {percent:.2} % of a CPU, {}, \
          {:.0} kB so far",
-        memory_mib(vm, profile)?,
+        memory(vm, profile)?,
         size / 1e3
     ));
     end(vm, profile)?;
+    evidence.say(format!(
+        "counts in a window of it: {} of a cgroup, as many as the guest's events allow",
+        counts_of_a_cgroup(vm, file)?
+    ));
     end(vm, run)
+}
+
+/// Counts that the first window with cgroups has of the first of them.
+fn counts_of_a_cgroup(vm: &Vm, file: &str) -> Result<usize> {
+    let text = vm.run(&format!("weir profile export {file} | head -n 3"))?;
+    let windows = text.lines().skip(1).map(serde_json::from_str::<Value>);
+    let windows: Vec<Value> = windows.collect::<Result<_, _>>()?;
+    let counts = windows
+        .iter()
+        .find_map(|window| window["workloads"][0]["counts"].as_array());
+    let counted = |count: &&Value| !count["value"]["Ok"].is_null();
+    let count = counts
+        .context("no cgroup is in the windows")?
+        .iter()
+        .filter(counted)
+        .count();
+    ensure!(count > 0, "nothing was counted: {text}");
+    Ok(count)
 }
 
 fn a_file_of_eight(vm: &Vm, evidence: &mut Evidence) -> Result<()> {
