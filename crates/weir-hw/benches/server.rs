@@ -8,9 +8,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::time::Duration;
+use weir_hw::DescriptionError;
 use weir_hw::server::pmu::CountingPlan;
 use weir_hw::server::random::{busy_scenario, healthy_scenario, random_scenario};
-use weir_hw::server::{DescriptionError, Scenario, Server};
+use weir_hw::server::{Scenario, Server};
 
 const SEEDS: u64 = 8;
 /// Of each machine, after a tenth of it outside of any window.

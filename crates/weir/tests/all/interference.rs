@@ -70,6 +70,19 @@ fn measured(args: &[&str]) -> Option<Value> {
     result(&weir(&all).output().unwrap())
 }
 
+/// The same with a ratio in each cell. A host that moves the CPUs between the two repetitions leaves one of
+/// them, which has none.
+fn measured_twice(args: &[&str]) -> Option<Value> {
+    for _ in 0..10 {
+        let result = measured(args)?;
+        let cells = result["cells"].as_array().unwrap();
+        if cells.iter().all(|cell| cell["ratio"].is_number()) {
+            return Some(result);
+        }
+    }
+    panic!("no run of ten has two repetitions of one placement");
+}
+
 /// Counts are there, also of a stream that got no CPU.
 fn check_counts(cell: &Value, names: &[&str]) {
     for part in ["alone", "together"] {
@@ -238,7 +251,7 @@ fn a_program_is_judged_by_its_figure() {
         "--ops",
         "ld",
     ];
-    let Some(result) = measured(&args) else {
+    let Some(result) = measured_twice(&args) else {
         return;
     };
     let cells = result["cells"].as_array().unwrap();
