@@ -314,8 +314,10 @@ fn on_terminal(world: &World, before: &[&str]) -> (std::fs::File, Daemon) {
     let args = ["run", "--limit", "--set-point", "300MiB/s"];
     let weir = without_terminal(world, &args);
     let mut command = Command::new("setsid");
-    // `setsid` here makes the terminal of stdin that of the session.
-    command.arg("--ctty").args(before);
+    // `setsid` here makes the terminal of stdin that of the session. Tests that run under nohup would hand
+    // on that SIGHUP is ignored.
+    command.args(["--ctty", "env", "--default-signal=HUP"]);
+    command.args(before);
     command.args(weir.get_args().collect::<Vec<_>>());
     command
         .stdin(slave)
