@@ -70,19 +70,6 @@ fn measured(args: &[&str]) -> Option<Value> {
     result(&weir(&all).output().unwrap())
 }
 
-/// The same with a ratio in each cell. A host that moves the CPUs between the two repetitions leaves one of
-/// them, which has none.
-fn measured_twice(args: &[&str]) -> Option<Value> {
-    for _ in 0..10 {
-        let result = measured(args)?;
-        let cells = result["cells"].as_array().unwrap();
-        if cells.iter().all(|cell| cell["ratio"].is_number()) {
-            return Some(result);
-        }
-    }
-    panic!("no run of ten has two repetitions of one placement");
-}
-
 /// Counts are there, also of a stream that got no CPU.
 fn check_counts(cell: &Value, names: &[&str]) {
     for part in ["alone", "together"] {
@@ -251,7 +238,7 @@ fn a_program_is_judged_by_its_figure() {
         "--ops",
         "ld",
     ];
-    let Some(result) = measured_twice(&args) else {
+    let Some(result) = measured(&args) else {
         return;
     };
     let cells = result["cells"].as_array().unwrap();
@@ -264,7 +251,14 @@ fn a_program_is_judged_by_its_figure() {
         program["alone"]["ops_per_sec"].as_f64().unwrap().round(),
         1250.0
     );
-    assert!((program["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+    // One repetition has no ratio: the host may have moved the CPUs before the other.
+    match program["ratio"].as_f64() {
+        Some(ratio) => assert!((ratio - 1.0).abs() < 1e-9, "{program}"),
+        None => assert_eq!(
+            program["missing"]["ratio"], "1 whole repetitions are too few for an interval",
+            "{program}"
+        ),
+    }
     // The stream beside it is a victim, too.
     assert_eq!(cells.len(), 2);
     let all: Vec<&str> = SHORT
