@@ -95,6 +95,7 @@ bench: tools
 
 # What the live page costs weir and the browser, for 1000 workloads and an hour: docs/evidence/page.md.
 page-bench: build test-tools
+	$(CARGO) bench -p weir --bench overhead -- "files, every 100ms, page"
 	crates/weir/tests/page/measure
 
 # What 200 simulated hosts cost a Prometheus and a VictoriaMetrics: a quarter of an hour, docs/evidence/fleet.md.

@@ -21,6 +21,8 @@
 mod fake_host;
 
 use fake_host::FakeHost;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +44,13 @@ const REAL: [(&str, bool); 2] = [
 ];
 /// The row with files that stand still.
 const STILL: &str = "still, every 50ms, metrics";
+/// The row with a client of the page that comes and goes.
+const PAGE: &str = "files, every 100ms, page";
+/// With a client; as many and one without.
+const PAGE_TURNS: usize = 40;
+/// Of each; before it begins, what a client gets first is not counted.
+const PAGE_TURN: Duration = Duration::from_secs(3);
+const PAGE_SETTLES: Duration = Duration::from_millis(700);
 /// Ticks until all cgroups count as idle, and the time for which a new weir assumes a reader.
 const STILL_WARM_UP: Duration = Duration::from_secs(12);
 /// Of each build, where two are compared.
@@ -171,6 +180,77 @@ fn watch(mut weir: Command, warm_up: Duration) -> Took {
     took
 }
 
+/// What a page more costs: the difference of turns with a client from those before and after, in one run of weir, so
+/// that its memory lies where it lay.
+fn measure_page(root: &Path) {
+    if !is_wanted(PAGE) {
+        return;
+    }
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.arg("--root").arg(root).arg("run");
+    weir.args(["--interval", "100ms", "--page=127.0.0.1:0"]);
+    weir.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut weir = weir.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(weir.stderr.take().unwrap()).lines();
+    let address = said.by_ref().find_map(|line| {
+        let line = line.unwrap();
+        let (_, address) = line.split_once("http://")?;
+        Some(address.split('/').next()?.to_owned())
+    });
+    let address = address.expect("where the page is");
+    std::thread::spawn(move || said.for_each(drop));
+    std::thread::sleep(WARM_UP);
+    let turn = |pid| {
+        std::thread::sleep(PAGE_SETTLES);
+        let (before, began) = (cpu_time(pid), Instant::now());
+        std::thread::sleep(PAGE_TURN);
+        (cpu_time(pid) - before).as_secs_f64() / began.elapsed().as_secs_f64() * 100.0
+    };
+    let (mut closed, mut differences) = (vec![turn(weir.id())], Vec::new());
+    let (mut events, mut bytes) = (0, 0);
+    for _ in 0..PAGE_TURNS {
+        let (open, got) = with_client(&address, || turn(weir.id()));
+        closed.push(turn(weir.id()));
+        let beside = &closed[closed.len() - 2..];
+        differences.push(open - (beside[0] + beside[1]) / 2.0);
+        bytes += got.len();
+        events += got.windows(7).filter(|w| w == b"event: ").count();
+    }
+    weir.kill().unwrap();
+    weir.wait().unwrap();
+    let (mean, error) = mean_and_error(&differences);
+    let span = (PAGE_TURN + PAGE_SETTLES).as_secs_f64() * PAGE_TURNS as f64;
+    println!(
+        "{PAGE:<42} {:>+6.3} % of a CPU for a page, standard error {error:.3}, {PAGE_TURNS} turns; without {:.2} %; \
+         {:.1} events a second of {} bytes",
+        mean,
+        mean_and_error(&closed).0,
+        events as f64 / span,
+        bytes / events.max(1),
+    );
+}
+
+/// Does something while there is a client; what that got. It shows nothing, so that it is not in the way.
+fn with_client<T>(address: &str, does: impl FnOnce() -> T) -> (T, Vec<u8>) {
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(client, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut reading = client.try_clone().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        reading.read_to_end(&mut got).map(|_| got)
+    });
+    let done = does();
+    client.shutdown(Shutdown::Both).unwrap();
+    (done, reader.join().unwrap().unwrap())
+}
+
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    (mean, (squares / (count - 1.0) / count).sqrt())
+}
+
 /// This machine's cgroups with a process each, as long as this lives.
 struct Real {
     slice: PathBuf,
@@ -282,6 +362,7 @@ fn main() {
             let args = |turn| [plain(turn), record(turn)].concat();
             measure(dir.path(), &format!("{what}, recorded"), &args, WARM_UP);
         }
+        measure_page(dir.path());
         stop.store(true, Ordering::Relaxed);
     });
     // No workload runs, and the device moves nothing, from here on. A port of the kernel's choice.

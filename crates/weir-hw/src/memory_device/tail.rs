@@ -16,7 +16,7 @@ pub(crate) fn body_mean_ns(tail: &Tail, mean_ns: f64) -> f64 {
 }
 
 /// Quantile of the latency at an equilibrium; `quantile` is taken as the nearest in 0 to 1−10⁻⁶,
-/// NaN as the median. Inverted by bisection.
+/// NaN as the median.
 pub(crate) fn quantile_ns(tail: &Tail, at: &Equilibrium, quantile: f64) -> f64 {
     let quantile = if quantile.is_nan() {
         0.5
@@ -35,29 +35,63 @@ pub(crate) fn quantile_ns(tail: &Tail, at: &Equilibrium, quantile: f64) -> f64 {
         let below = |(body, weight): &(f64, f64)| weight * wait.below(limit - body);
         bodies.iter().map(below).sum::<f64>() / weights
     };
+    let stalls: [f64; STALL_POINTS as usize] = std::array::from_fn(|n| {
+        let part = (n as f64 + 0.5) / f64::from(STALL_POINTS);
+        -tail.stall_ns * (1.0 - part).ln()
+    });
     let below = |limit: f64| {
         if tail.stall_ratio <= 0.0 {
             return unstalled(limit);
         }
-        let stall = |n: i32| {
-            let part = (f64::from(n) + 0.5) / f64::from(STALL_POINTS);
-            -tail.stall_ns * (1.0 - part).ln()
-        };
-        let stalled: f64 = (0..STALL_POINTS).map(|n| unstalled(limit - stall(n))).sum();
+        let stalled: f64 = stalls.iter().map(|stall| unstalled(limit - stall)).sum();
         (1.0 - tail.stall_ratio) * unstalled(limit)
             + tail.stall_ratio * stalled / f64::from(STALL_POINTS)
     };
     let most = bodies[BODY_POINTS as usize - 1].0 + at.queued_ns + 20.0 * at.queued_deviation_ns;
-    let (mut low, mut high) = (0.0, most + 4.0 * tail.stall_ns);
-    for _ in 0..48 {
-        let middle = 0.5 * (low + high);
-        if below(middle) < quantile {
-            low = middle;
-        } else {
-            high = middle;
-        }
+    first_above(most + 4.0 * tail.stall_ns, |limit| below(limit) - quantile)
+}
+
+/// Where a rising function becomes positive or 0 between 0 and `most`, to 2⁻⁴⁸ of that: by quadratic interpolation
+/// of the inverse where that is safe, and bisection where it is not (Chandrupatla, Advances in Engineering Software
+/// 28, 1997).
+fn first_above(most: f64, rising: impl Fn(f64) -> f64) -> f64 {
+    /// Many more than were ever needed.
+    const STEPS: usize = 200;
+    let tolerance = most * 0.5_f64.powi(48);
+    let (mut old, mut new) = ((most, rising(most)), (0.0, rising(0.0)));
+    if new.1 >= 0.0 || old.1 < 0.0 {
+        return if new.1 >= 0.0 { new.0 } else { old.0 };
     }
-    high
+    let mut part = 0.5;
+    for _ in 0..STEPS {
+        let at = new.0 + part * (old.0 - new.0);
+        let value = rising(at);
+        let before = if (value < 0.0) == (new.1 < 0.0) {
+            std::mem::replace(&mut new, (at, value))
+        } else {
+            let opposite = std::mem::replace(&mut new, (at, value));
+            std::mem::replace(&mut old, opposite)
+        };
+        let width = (old.0 - new.0).abs();
+        if width <= tolerance {
+            break;
+        }
+        part = inverse_quadratic(new, old, before).unwrap_or(0.5);
+        let least = 0.5 * tolerance / width;
+        part = part.clamp(least, 1.0 - least);
+    }
+    new.0.max(old.0)
+}
+
+/// How far from `new` to `old` the root is, by three points, if their parabola can be trusted.
+fn inverse_quadratic(new: (f64, f64), old: (f64, f64), before: (f64, f64)) -> Option<f64> {
+    let ((a, fa), (b, fb), (c, fc)) = (new, old, before);
+    let place = (a - b) / (c - b);
+    let height = (fa - fb) / (fc - fb);
+    let is_safe = height * height < place && (1.0 - height) * (1.0 - height) < 1.0 - place;
+    is_safe.then(|| {
+        fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+    })
 }
 
 /// A gamma distribution by the cube-root transformation of Wilson and Hilferty (PNAS 17, 1931).
@@ -102,4 +136,46 @@ fn normal_below(z: f64) -> f64 {
                 + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
     let above = 0.5 * poly * (-x * x).exp();
     if z > 0.0 { 1.0 - above } else { above }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_root_is_found_as_by_bisection_and_in_fewer_steps() {
+        let rising: [(&str, &dyn Fn(f64) -> f64, f64); 5] = [
+            ("a line", &|x| x - 0.3, 0.3),
+            (
+                "a normal distribution's tail",
+                &|x| normal_below((x - 50.0) / 3.0) - 0.999,
+                59.270_7,
+            ),
+            ("a step", &|x| if x < 7.25 { -0.5 } else { 0.5 }, 7.25),
+            ("a flat piece before it", &|x| (x - 90.0).max(-0.001), 90.0),
+            ("above from the start", &|_| 0.5, 0.0),
+        ];
+        for (what, rising, wanted) in rising {
+            let asked = Cell::new(0);
+            let found = first_above(100.0, |x| {
+                asked.set(asked.get() + 1);
+                rising(x)
+            });
+            assert!((found - wanted).abs() < 1e-3, "{what}: {found}");
+            assert!(rising(found) >= 0.0, "{what}");
+            assert!(asked.get() <= 60, "{what}: {} calls", asked.get());
+        }
+        assert_eq!(first_above(100.0, |_| -0.5), 100.0, "never above");
+    }
+
+    #[test]
+    fn smooth_distributions_take_a_third_of_what_bisection_takes() {
+        let asked = Cell::new(0);
+        first_above(2000.0, |x| {
+            asked.set(asked.get() + 1);
+            normal_below((x - 310.0) / 40.0) - 0.99
+        });
+        assert!(asked.get() <= 18, "{} calls", asked.get());
+    }
 }

@@ -11,6 +11,7 @@
 //! a slice may run out, and fall on the grid of HZ all the same.
 
 use super::accounting::{self, Accounting};
+use super::ceil_ns;
 use super::cpu_speed::{self, SpeedChanges};
 use super::event_queue::{Event, EventQueue};
 use super::program::{Cursor, Phase, Work};
@@ -318,7 +319,7 @@ impl Machine {
                 return self.now;
             }
             if rate > 0.0 {
-                earliest = earliest.min(self.now + (left / rate).ceil() as u64);
+                earliest = earliest.min(self.now + ceil_ns(left / rate));
             }
         }
         earliest.min(dma::earliest_end(self))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tasks going through their programs: blocks, rates, locks, sleep.
 
+use super::ceil_ns;
 use super::event_queue::Event;
 use super::machine::{At, Machine};
 use super::program::{Cursor, Phase, Stage, Step, What, Work};
@@ -297,7 +298,7 @@ fn block(
             cursor.left = cursor.left.saturating_sub(1);
             cursor.stage = Stage::Issue;
             if cursor.due > now as f64 {
-                return Some(Step::Sleep((cursor.due.ceil() as u64).min(cursor.until)));
+                return Some(Step::Sleep(ceil_ns(cursor.due).min(cursor.until)));
             }
             block(m, task, (class, lines), every_ns, think_ns, lock)
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Disks: they move blocks by themselves, while the task that asked for one sleeps.
 
+use crate::engine::ceil_ns;
 use crate::engine::machine::{At, Machine};
 use crate::engine::task_exec;
 use std::collections::VecDeque;
@@ -79,7 +80,7 @@ pub(crate) fn earliest_end(m: &Machine) -> u64 {
         let rate = m.fluid.rate(run.kind);
         match () {
             () if left <= EPSILON => m.now,
-            () if rate > 0.0 => m.now + (left / rate).ceil() as u64,
+            () if rate > 0.0 => m.now + ceil_ns(left / rate),
             () => u64::MAX,
         }
     };

@@ -16,6 +16,7 @@ use crate::engine::histogram::{Histogram, bucket};
 use crate::engine::memory::dram_mix::{Arbitration, MixSource};
 use crate::engine::memory::memory_model::{Class, MemoryModel};
 use crate::engine::program::Work;
+use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use weir_hw::memory_device::{Equilibrium, Requester};
 
@@ -94,10 +95,10 @@ pub(crate) struct Fluid {
     devices: Vec<DeviceRate>,
     is_stale: bool,
     /// By speed.
-    memo: [HashMap<Vec<(u32, u32)>, u32>; SPEED_LEVELS],
+    memo: [HashMap<Vec<(u32, u32)>, u32, FixedState>; SPEED_LEVELS],
     solutions: Vec<Solution>,
     /// Shapes of latency distributions, by device and bucket of the mean.
-    tails: HashMap<(u32, usize), [f64; 8]>,
+    tails: HashMap<(u32, usize), [f64; 8], FixedState>,
     scratch: Scratch,
     /// Equilibria that were really solved.
     pub(crate) solved: u64,
@@ -132,7 +133,7 @@ impl Fluid {
             is_stale: false,
             memo: Default::default(),
             solutions: Vec::new(),
-            tails: HashMap::new(),
+            tails: HashMap::default(),
             scratch: Scratch::default(),
             solved: 0,
         }
