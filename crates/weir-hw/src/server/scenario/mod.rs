@@ -117,11 +117,15 @@ impl Scenario {
         workloads.check(&machine, origin)?;
         let run = &file.run;
         let is_sound = run.windows > 0 && run.window_us > 0.0 && run.warm_up_us >= 0.0;
-        if !is_sound || f64::from(run.windows) * run.window_us > 1e7 {
+        let simulated_us = f64::from(run.windows) * run.window_us + run.warm_up_us;
+        if !is_sound || simulated_us > 1e7 {
             return Err(DescriptionError::Value {
                 origin: origin.to_owned(),
                 key: "run".to_owned(),
-                value: format!("{} windows of {} µs", run.windows, run.window_us),
+                value: format!(
+                    "{} windows of {} µs after {} µs",
+                    run.windows, run.window_us, run.warm_up_us
+                ),
                 allowed: "at least one window, and 10 s of simulated time at most".to_owned(),
             });
         }
