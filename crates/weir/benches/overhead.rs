@@ -180,8 +180,8 @@ fn watch(mut weir: Command, warm_up: Duration) -> Took {
     took
 }
 
-/// What a page more costs: the difference of turns with a client from those before and after, in one run of weir, so
-/// that its memory lies where it lay.
+/// What a page more costs: the difference of turns with a client from those before and after, in one run of
+/// weir, so that its memory lies where it lay.
 fn measure_page(root: &Path) {
     if !is_wanted(PAGE) {
         return;

@@ -51,9 +51,9 @@ pub(crate) fn quantile_ns(tail: &Tail, at: &Equilibrium, quantile: f64) -> f64 {
     first_above(most + 4.0 * tail.stall_ns, |limit| below(limit) - quantile)
 }
 
-/// Where a rising function becomes positive or 0 between 0 and `most`, to 2⁻⁴⁸ of that: by quadratic interpolation
-/// of the inverse where that is safe, and bisection where it is not (Chandrupatla, Advances in Engineering Software
-/// 28, 1997).
+/// Where a rising function becomes positive or 0 between 0 and `most`, to 2⁻⁴⁸ of that: by quadratic
+/// interpolation of the inverse where that is safe, and bisection where it is not (Chandrupatla, Advances in
+/// Engineering Software 28, 1997).
 fn first_above(most: f64, rising: impl Fn(f64) -> f64) -> f64 {
     /// Many more than were ever needed.
     const STEPS: usize = 200;
