@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_root_is_found_as_by_bisection_and_in_fewer_steps() {
-        let rising: [(&str, &dyn Fn(f64) -> f64, f64); 5] = [
+        type Rising<'a> = &'a dyn Fn(f64) -> f64;
+        let rising: [(&str, Rising, f64); 5] = [
             ("a line", &|x| x - 0.3, 0.3),
             (
                 "a normal distribution's tail",

@@ -20,6 +20,9 @@ use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use weir_hw::memory_device::{Equilibrium, Requester};
 
+/// What was computed before. Its keys are the simulator's own, and need no hash that withstands hostile ones.
+type Memo<K, V> = HashMap<K, V, FixedState>;
+
 const LINE: f64 = weir_core::units::LINE_BYTES as f64;
 /// Where a latency distribution is sampled: the middles of parts of equal weight, finer at the end.
 const QUANTILES: [(f64, f64); 8] = [
@@ -95,10 +98,10 @@ pub(crate) struct Fluid {
     devices: Vec<DeviceRate>,
     is_stale: bool,
     /// By speed.
-    memo: [HashMap<Vec<(u32, u32)>, u32, FixedState>; SPEED_LEVELS],
+    memo: [Memo<Vec<(u32, u32)>, u32>; SPEED_LEVELS],
     solutions: Vec<Solution>,
     /// Shapes of latency distributions, by device and bucket of the mean.
-    tails: HashMap<(u32, usize), [f64; 8], FixedState>,
+    tails: Memo<(u32, usize), [f64; 8]>,
     scratch: Scratch,
     /// Equilibria that were really solved.
     pub(crate) solved: u64,
@@ -133,7 +136,7 @@ impl Fluid {
             is_stale: false,
             memo: Default::default(),
             solutions: Vec::new(),
-            tails: HashMap::default(),
+            tails: Memo::default(),
             scratch: Scratch::default(),
             solved: 0,
         }
