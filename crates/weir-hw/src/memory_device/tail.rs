@@ -73,7 +73,7 @@ fn first_above(most: f64, rising: impl Fn(f64) -> f64) -> f64 {
             std::mem::replace(&mut old, opposite)
         };
         let width = (old.0 - new.0).abs();
-        if width <= tolerance {
+        if width.is_nan() || width <= tolerance {
             break;
         }
         part = inverse_quadratic(new, old, before).unwrap_or(0.5);
@@ -168,6 +168,7 @@ mod tests {
             assert!(asked.get() <= 60, "{what}: {} calls", asked.get());
         }
         assert_eq!(first_above(100.0, |_| -0.5), 100.0, "never above");
+        assert!(first_above(f64::NAN, |x| x).is_nan(), "it ends");
     }
 
     #[test]

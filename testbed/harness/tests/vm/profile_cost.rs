@@ -30,7 +30,7 @@ const WORK: [(&str, &str); 2] = [
         "computing",
         "stress-ng --cpu 1 --cpu-method int64 --cpu-ops 2000",
     ),
-    ("switching", "stress-ng --switch 1 --switch-ops 20000"),
+    ("switching", "stress-ng --switch 1 --switch-ops 400000"),
 ];
 const RUN: &str = "weir run --interval 1s > /dev/null 2> /run/run.err < /dev/null";
 

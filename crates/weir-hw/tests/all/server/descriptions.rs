@@ -148,6 +148,8 @@ fn scenarios_name_what_is_wrong() {
     for (from, to, word) in [
         ("machine = \"small\"", "machine = \"vax\"", "vax"),
         ("windows = 1", "windows = 0", "windows"),
+        // It would run for ever.
+        ("windows = 1", "warm_up_us = 1e18\nwindows = 1", "10 s"),
         ("tor_entries = 7", "tor_entries = 0", "cha.tor_entries"),
         ("tor_entries = 7", "tor_rows = 7", "tor_rows"),
         ("about = \"s\"", "about = \"s\"\nhurry = true", "hurry"),
