@@ -5,10 +5,38 @@
 use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::ink::{HATCH_SIDE, Hatch, Ink};
 use anyhow::{Context, Result};
+use std::sync::OnceLock;
 use tiny_skia::{
     Color, FillRule, FilterQuality, LineCap, LineJoin, Paint, Path, PathBuilder, Pattern, Pixmap,
     Rect, SpreadMode, Stroke, StrokeDash, Transform,
 };
+
+/// A built-in face, compressed, and what it is once it was needed.
+struct BuiltIn {
+    frame: &'static [u8],
+    face: OnceLock<Vec<u8>>,
+}
+
+impl BuiltIn {
+    const fn new(frame: &'static [u8]) -> BuiltIn {
+        let face = OnceLock::new();
+        BuiltIn { frame, face }
+    }
+
+    fn parse(&'static self) -> Result<ttf_parser::Face<'static>> {
+        let data = match self.face.get() {
+            Some(data) => data,
+            None => {
+                let data = zstd::stream::decode_all(self.frame)?;
+                self.face.get_or_init(|| data)
+            }
+        };
+        Ok(ttf_parser::Face::parse(data, 0)?)
+    }
+}
+
+static REGULAR: BuiltIn = BuiltIn::new(include_bytes!(concat!(env!("OUT_DIR"), "/regular.zst")));
+static BOLD: BuiltIn = BuiltIn::new(include_bytes!(concat!(env!("OUT_DIR"), "/bold.zst")));
 
 /// The two faces that are built in.
 pub struct Fonts {
@@ -22,10 +50,10 @@ impl Fonts {
     /// # Errors
     /// The program was built with a broken font.
     pub fn load() -> Result<Self> {
-        let face = |data| ttf_parser::Face::parse(data, 0).context("the built-in font is broken");
+        let face = |of: &'static BuiltIn| of.parse().context("the built-in font is broken");
         Ok(Fonts {
-            regular: face(dejavu::sans::regular())?,
-            bold: face(dejavu::sans::bold())?,
+            regular: face(&REGULAR)?,
+            bold: face(&BOLD)?,
         })
     }
 

@@ -4,7 +4,7 @@
 pub mod what_if;
 
 use crate::description::DescriptionError;
-use crate::server::machine::{Machine, Workloads};
+use crate::server::machine::{Machine, Workload, Workloads};
 use crate::server::pmu::CountingPlan;
 use crate::server::{Server, ServerWindow};
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ struct ScenarioFile {
     #[serde(default)]
     change: toml::Table,
     run: RunFigures,
-    workload: toml::value::Array,
+    workload: Vec<Workload>,
     plan: Option<CountingPlan>,
     #[serde(default)]
     cause: Vec<CauseLabel>,
@@ -110,10 +110,9 @@ impl Scenario {
         let file: ScenarioFile =
             toml::from_str(text).map_err(|error| DescriptionError::syntax(origin, &error))?;
         let machine = changed(&file.machine, file.change, origin)?;
-        let list = toml::Table::from_iter([("workload".to_owned(), file.workload.into())]);
-        let workloads: Workloads = list
-            .try_into()
-            .map_err(|error| DescriptionError::syntax(origin, &error))?;
+        let workloads = Workloads {
+            workload: file.workload,
+        };
         workloads.check(&machine, origin)?;
         let run = &file.run;
         let is_sound = run.windows > 0 && run.window_us > 0.0 && run.warm_up_us >= 0.0;
@@ -175,21 +174,22 @@ impl Scenario {
     }
 }
 
-/// A built-in machine with changes.
+/// A built-in machine with changes. Its text is read again, so that machines have one reader.
 fn changed(name: &str, changes: toml::Table, origin: &str) -> Result<Machine, DescriptionError> {
-    let machine = Machine::named(name)?;
-    let mut value = toml::Value::try_from(machine).map_err(|error| DescriptionError::Syntax {
+    let refused = |problem: String| DescriptionError::Syntax {
         origin: origin.to_owned(),
-        problem: error.to_string(),
-    })?;
+        problem: format!("[change]: {problem}"),
+    };
+    let machine = Machine::named(name)?;
+    let mut value = toml::Value::try_from(machine).map_err(|error| refused(error.to_string()))?;
     merge(&mut value, toml::Value::Table(changes));
-    let machine: Machine =
-        value
-            .try_into()
-            .map_err(|error: toml::de::Error| DescriptionError::Syntax {
-                origin: origin.to_owned(),
-                problem: format!("[change]: {error}"),
-            })?;
+    let text = toml::to_string(&value).map_err(|error| refused(error.to_string()))?;
+    let machine: Machine = toml::from_str(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let before = text.get(..at).unwrap_or_default();
+        let line = text.lines().nth(before.matches('\n').count());
+        refused(format!("{}: {}", error.message(), line.unwrap_or_default()))
+    })?;
     machine.check(origin)?;
     Ok(machine)
 }

@@ -9,7 +9,7 @@ use super::progress::BenchProgress;
 use super::setup::BenchSetup;
 use crate::output::text::harmless;
 use anyhow::{Context, Result};
-use regex::Regex;
+use regex_lite::Regex;
 use std::fmt::Write;
 use std::time::Duration;
 use weir_bench::kernels::Operation;

@@ -32,7 +32,7 @@ use names::{StreamOperation, StreamTarget};
 use plan::{PairPlan, PlannedStream, TimePlan};
 use program::groups::ProgramGroups;
 use progress::{BenchProgress, time};
-use regex::Regex;
+use regex_lite::Regex;
 use rounds::PairRounds;
 use setup::BenchSetup;
 use site::BenchSite;

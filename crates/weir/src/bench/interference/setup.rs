@@ -8,7 +8,7 @@ use super::plan::{PairPlan, PlannedStream, TimePlan};
 use super::program::ProgramSpec;
 use super::site::BenchSite;
 use anyhow::{Context, Result};
-use regex::Regex;
+use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ pub mod groups;
 
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
-use regex::Regex;
+use regex_lite::Regex;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
