@@ -41,9 +41,15 @@ struct cgroup_base_stat {
 	struct task_cputime cputime;
 } CORE;
 
-struct cgroup_subsys_state;
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} CORE;
 
 struct cgroup {
+	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 	/* Of each controller: as many as there are. */
 	struct cgroup_subsys_state *subsys[1];

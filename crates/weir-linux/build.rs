@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Name and source of each program.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("sched", "sched/main.bpf.c"),
     ("task_counts", "probes/task_counts.bpf.c"),
+    ("set_counts", "probes/set_counts.bpf.c"),
     ("samples", "probes/samples.bpf.c"),
     ("task_iter", "probes/task_iter.bpf.c"),
     ("cgroup_cpu", "probes/cgroup_cpu.bpf.c"),

@@ -24,7 +24,14 @@ macro_rules! skeletons {
         }
     )+};
 }
-skeletons!(sched, task_counts, samples, task_iter, cgroup_cpu);
+skeletons!(
+    sched,
+    task_counts,
+    set_counts,
+    samples,
+    task_iter,
+    cgroup_cpu
+);
 
 #[cfg(test)]
 mod tests {
@@ -38,6 +45,8 @@ mod tests {
         assert!(sched.maps.rodata_data.is_some());
         let counts = open::<task_counts::TaskCountsSkelBuilder>().unwrap();
         assert!(counts.maps.rodata_data.is_some());
+        let sets = open::<set_counts::SetCountsSkelBuilder>().unwrap();
+        assert!(sets.maps.bss_data.is_some());
         let samples = open::<samples::SamplesSkelBuilder>().unwrap();
         assert!(samples.maps.rodata_data.is_some());
         open::<task_iter::TaskIterSkelBuilder>().unwrap();

@@ -132,15 +132,26 @@ fn parsed(text: &str, origin: &str) -> Result<Loaded> {
     }
 }
 
-/// The TOML reader draws the place of an error over several lines; errors of a command are one.
+/// Bytes of a file's line that an error quotes, at most.
+const QUOTED_MAX: usize = 100;
+
+/// The TOML reader draws the place of an error over several lines; errors of a command are one. The file's
+/// line, which has the key, stands at the end.
 pub fn one_line(message: &str) -> String {
-    let is_drawn = |line: &&str| {
-        let gutter = line
+    let (mut said, mut quoted) = (Vec::new(), None);
+    for line in message.lines().filter(|line| !line.trim().is_empty()) {
+        let after_number = line
             .trim_start()
             .trim_start_matches(|c: char| c.is_ascii_digit());
-        gutter.trim_start().starts_with('|') || line.trim().is_empty()
-    };
-    let said: Vec<&str> = message.lines().filter(|l| !is_drawn(l)).collect();
+        match after_number.trim_start().strip_prefix('|') {
+            Some(source) if line.starts_with(|c: char| c.is_ascii_digit()) => {
+                quoted = Some(source.trim()).filter(|source| source.len() <= QUOTED_MAX);
+            }
+            Some(_) => {}
+            None => said.push(line),
+        }
+    }
+    said.extend(quoted);
     said.join(": ")
 }
 
@@ -157,6 +168,27 @@ mod tests {
         files.sort();
         files.push("live-fio-stress".into());
         assert_eq!(files, names());
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_the_line_of_the_file() {
+        let read = |text: &str| toml::from_str::<std::collections::BTreeMap<String, u32>>(text);
+        let said = one_line(&read("a = 1\nb = -2  # two\n").unwrap_err().to_string());
+        assert!(
+            said.starts_with("TOML parse error at line 2, column 5: "),
+            "{said}"
+        );
+        assert!(
+            said.ends_with(": b = -2  # two") && said.lines().count() == 1,
+            "{said}"
+        );
+        let long = format!("b = \"{}\"", "x".repeat(QUOTED_MAX));
+        let said = one_line(&read(&long).unwrap_err().to_string());
+        assert!(
+            !said.contains("xxx") && said.contains("expected u32"),
+            "{said}"
+        );
+        assert_eq!(one_line("plain"), "plain");
     }
 
     #[test]

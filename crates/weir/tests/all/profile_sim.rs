@@ -270,7 +270,7 @@ fn wrong_scenarios_are_refused_by_their_key() {
             "{key}: {why}"
         );
     };
-    refused("gap = 10", "gap = -10", "workload.phase.mix.gap");
+    refused("gap = 10", "gap = -10", "expected u32: gap = -10");
     refused("gap = 10", "gab = 10", "gab");
     refused("cpus = [0]", "cpus = [77]", "workload[0].cpus is 77");
     refused("cxl_part = 1.0", "cxl_part = nan", "cxl_part is NaN");

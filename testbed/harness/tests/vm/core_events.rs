@@ -222,6 +222,8 @@ fn a_profile_counts_what_each_reads(vm: &Vm) -> Result<()> {
     until(vm, &grows(bytes()?))?;
     vm.run("kill -TERM $(cat /run/p.pid)")?;
     until(vm, "grep -q 'next: weir profile report' /run/p.out")?;
+    let said = vm.run("cat /run/p.out")?;
+    ensure!(!said.contains("events of its own"), "{said}");
     let text = vm.run("weir profile export /run/p.windows")?;
     common::freeze(vm, false)?;
     ends_with(

@@ -7,13 +7,15 @@
 //! subjects: cgroups, process, command ─────────┴─► places: sets that are open ─► sums ─► Window
 //! ```
 //!
-//! Sets of a PMU take turns of 100 ms; the kernel multiplexes nothing inside of one. Boxes of a socket, over
-//! which lines are hashed, count different sets at a time. A workload's events are opened for its cgroup on
-//! each CPU, or for a process and all that it starts; those of sockets, ports and devices count for all.
+//! Sets of a PMU take turns of 100 ms; the kernel multiplexes nothing inside of one. Boxes of a socket,
+//! over which lines are hashed, count different sets at a time. For cgroups the events are opened once on
+//! each CPU, and a program of the kernel adds what they count to the cgroup that ran (`by_cgroup`); where
+//! the kernel takes no such program, for each cgroup on each CPU. For a process they are opened for it and
+//! all that it starts. Those of sockets, ports and devices count for all.
 //!
 //! **No such event was ever opened on hardware by weir's authors.**
 
-mod command;
+mod by_cgroup;
 mod error;
 mod hot_line;
 mod lanes;
@@ -26,11 +28,10 @@ mod subjects;
 mod sums;
 mod wanted;
 
-pub use command::HeldCommand;
 pub use error::{CommandError, RecordError};
 pub use outcome::NotCounted;
 pub use recorder::WindowRecorder;
-pub use subjects::Asked;
+pub use subjects::{Asked, HeldCommand};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is open: the sets of all lanes at all places, and the pools of their counts.
 
+use super::by_cgroup::CgroupSums;
 use super::error::RecordError;
 use super::lanes::{CountingLane, LaneBox};
 use super::perf::Perf;
@@ -37,6 +38,10 @@ pub(super) struct OpenCounters {
     pub(super) lanes: Vec<CountingLane>,
     pub(super) pools: Vec<Pool>,
     pub(super) places: Vec<CountingPlace>,
+    /// Lanes whose counts a program of the kernel adds up by cgroup.
+    sums: Vec<CgroupSums>,
+    /// Why each cgroup has events of its own instead.
+    pub(super) events_apart: Option<Missing>,
     /// PMUs at each port and device, with their sockets.
     pub(super) pmus: BTreeMap<CountScope, BTreeSet<String>>,
     cpus: BTreeSet<u32>,
@@ -65,15 +70,36 @@ impl OpenCounters {
             lanes,
             pools: Vec::new(),
             places: Vec::new(),
+            sums: Vec::new(),
+            events_apart: None,
             pmus: BTreeMap::new(),
             cpus: online(roots).unwrap_or_default().into_iter().collect(),
             refused: BTreeMap::new(),
             is_other_tree: false,
         };
+        open.add_up_by_cgroup();
         open.has_room()?;
         open.open_all()?;
         open.has_any()?;
         Ok(open)
+    }
+
+    /// Has a program add up by cgroup, if there are cgroups and the kernel takes it.
+    fn add_up_by_cgroup(&mut self) {
+        if !matches!(self.asked, Asked::Cgroups(_)) {
+            return;
+        }
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if !is_of_core(lane.scope) {
+                continue;
+            }
+            let counter = self.perf.cgroup_counter(&self.roots);
+            let of = (number, lane);
+            match counter.and_then(|counter| CgroupSums::new(of, counter, &self.subjects)) {
+                Ok(sums) => self.sums.push(sums),
+                Err(why) => self.events_apart = Some(why),
+            }
+        }
     }
 
     /// Whether so many files may be open.
@@ -82,6 +108,7 @@ impl OpenCounters {
             false => lane.boxes.iter().map(|made| made.cpus.len()).sum(),
             true => match &self.asked {
                 Asked::Machine => self.cpus.len(),
+                Asked::Cgroups(_) if !self.sums.is_empty() => self.cpus.len(),
                 Asked::Cgroups(_) => self.cpus.len() * self.subjects.len(),
                 Asked::Process(_) | Asked::Command(_) => self.threads().len(),
             },
@@ -201,7 +228,7 @@ impl OpenCounters {
                 }
                 let new = NewPlace {
                     lane,
-                    pool: self.pool(lane, of, None),
+                    pool: Some(self.pool(lane, of, None)),
                     shift: number,
                     cpu: None,
                     on: PerfScope::Cpu(*cpu),
@@ -223,12 +250,16 @@ impl OpenCounters {
             let of = CountScope::Socket(socket(&self.roots, cpu));
             let new = NewPlace {
                 lane,
-                pool: self.pool(lane, of, None),
+                pool: Some(self.pool(lane, of, None)),
                 shift: 0,
                 cpu: Some(cpu),
                 on: PerfScope::Cpu(cpu),
             };
             let opened = self.open_place(&events, new);
+            return opened.map_err(|why| self.refused("CPUs", why));
+        }
+        if self.sums.iter().any(|sums| sums.lane == lane) {
+            let opened = self.open_summed(lane, cpu, &events);
             return opened.map_err(|why| self.refused("CPUs", why));
         }
         let mut subjects = std::mem::take(&mut self.subjects);
@@ -240,7 +271,7 @@ impl OpenCounters {
             if let Subject::Cgroup { dir, id, .. } = subject {
                 let new = NewPlace {
                     lane,
-                    pool: self.pool(lane, CountScope::All, Some(number)),
+                    pool: Some(self.pool(lane, CountScope::All, Some(number))),
                     shift: 0,
                     cpu: Some(cpu),
                     on: PerfScope::Cgroup(dir, cpu),
@@ -253,6 +284,28 @@ impl OpenCounters {
         done
     }
 
+    /// A CPU whose counts a program adds up by cgroup.
+    fn open_summed(&mut self, lane: usize, cpu: u32, events: &LaneBox) -> Result<(), Missing> {
+        for subject in 0..self.subjects.len() {
+            self.pool(lane, CountScope::All, Some(subject));
+        }
+        let new = NewPlace {
+            lane,
+            pool: None,
+            shift: 0,
+            cpu: Some(cpu),
+            on: PerfScope::Cpu(cpu),
+        };
+        let known = self.places.len();
+        self.open_place(events, new)?;
+        for sums in self.sums.iter_mut().filter(|sums| sums.lane == lane) {
+            for place in &self.places[known..] {
+                sums.read_on(cpu, place)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The threads of a process.
     fn open_threads(&mut self, lane: usize) -> Result<(), RecordError> {
         let Some(events) = self.lanes[lane].boxes.first().cloned() else {
@@ -263,7 +316,7 @@ impl OpenCounters {
         for tid in self.threads() {
             let new = NewPlace {
                 lane,
-                pool,
+                pool: Some(pool),
                 shift: 0,
                 cpu: None,
                 on: PerfScope::Task { tid, on_exec },
@@ -309,6 +362,38 @@ impl OpenCounters {
             .map_or(Missing::NotYetRead, |(_, why)| why.clone())
     }
 
+    /// Lets the sets count whose turn it is.
+    pub(super) fn turn(&mut self, turn: usize) {
+        self.sums.iter_mut().for_each(CgroupSums::begin_turn);
+        self.places.iter_mut().for_each(|place| place.turn(turn));
+        for sums in &mut self.sums {
+            let mut places = self.places.iter().filter(|place| place.lane == sums.lane);
+            if let Some(set) = places.find_map(CountingPlace::counting) {
+                sums.turn(set);
+            }
+        }
+    }
+
+    /// Adds to the pools what was counted since the last read. Gives the number of reads that failed.
+    pub(super) fn read(&mut self) -> usize {
+        let mut unread = 0;
+        for place in &mut self.places {
+            if let Some(pool) = place.pool {
+                unread += place.read(&mut self.pools[pool].window);
+            }
+        }
+        for sums in &mut self.sums {
+            let (lane, pools) = (sums.lane, &mut self.pools);
+            unread += sums.read(&mut |subject, set, before, now| {
+                let is_it = |pool: &&mut Pool| (pool.lane, pool.subject) == (lane, Some(subject));
+                if let Some(pool) = pools.iter_mut().find(is_it) {
+                    pool.window.add(set, before, now);
+                }
+            });
+        }
+        unread
+    }
+
     /// CPUs that went, and those that came. Events of a CPU that went are gone for good.
     pub(super) fn follow_cpus(&mut self, turn: usize) {
         let is_by_cpu = matches!(self.asked, Asked::Machine | Asked::Cgroups(_));
@@ -323,7 +408,6 @@ impl OpenCounters {
             .retain(|place| place.cpu.is_none_or(|cpu| there.contains(&cpu)));
         let came: Vec<u32> = there.difference(&self.cpus).copied().collect();
         for cpu in came {
-            let known = self.places.len();
             for lane in 0..self.lanes.len() {
                 if is_of_core(self.lanes[lane].scope)
                     && let Err(why) = self.open_cpu(lane, cpu)
@@ -331,11 +415,8 @@ impl OpenCounters {
                     tracing::warn!(cpu, %why, "its tasks are not counted");
                 }
             }
-            self.places
-                .iter_mut()
-                .skip(known)
-                .for_each(|place| place.turn(turn));
         }
+        self.turn(turn);
         self.cpus = there;
     }
 }

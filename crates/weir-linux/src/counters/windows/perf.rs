@@ -2,8 +2,12 @@
 //! What the recorder needs of perf: groups that can be opened, started, stopped and read. The kernel's, or
 //! one that a test makes.
 
+use super::by_cgroup::counter::{CgroupCounter, CgroupCounterBpf};
 use crate::counters::pmu::{Counted, PerfScope, Set};
+use crate::options::Roots;
 use std::io;
+use std::os::fd::RawFd;
+use weir_core::Missing;
 use weir_events::Config;
 
 /// Events that are to count together.
@@ -24,6 +28,12 @@ pub(crate) trait Perf {
     /// # Errors
     /// What the kernel says.
     fn open(&self, request: &GroupRequest<'_>) -> io::Result<Box<dyn PerfGroup>>;
+
+    /// What adds up by cgroup, where there is such a thing.
+    ///
+    /// # Errors
+    /// There is none here.
+    fn cgroup_counter(&self, roots: &Roots) -> Result<Box<dyn CgroupCounter>, Missing>;
 }
 
 /// An open group.
@@ -39,6 +49,9 @@ pub(crate) trait PerfGroup {
     /// # Errors
     /// What the kernel says.
     fn read(&mut self) -> io::Result<Counted>;
+
+    /// Of its events, in their order.
+    fn descriptors(&self) -> Vec<RawFd>;
 }
 
 /// The kernel's perf.
@@ -49,6 +62,10 @@ impl Perf for KernelPerf {
         let set = Set::open_idle(request.kind, request.configs, request.on)?;
         Ok(Box::new(set))
     }
+
+    fn cgroup_counter(&self, roots: &Roots) -> Result<Box<dyn CgroupCounter>, Missing> {
+        Ok(Box::new(CgroupCounterBpf::load(roots)?))
+    }
 }
 
 impl PerfGroup for Set {
@@ -58,5 +75,9 @@ impl PerfGroup for Set {
 
     fn read(&mut self) -> io::Result<Counted> {
         Set::read(self)
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        Set::descriptors(self).collect()
     }
 }

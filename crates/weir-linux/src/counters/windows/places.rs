@@ -7,6 +7,7 @@ use super::perf::{GroupRequest, Perf, PerfGroup};
 use super::sums::LaneSums;
 use crate::counters::pmu::{Counted, PerfScope};
 use std::io;
+use std::os::fd::RawFd;
 
 /// A set that is open.
 struct OpenSet {
@@ -19,8 +20,8 @@ struct OpenSet {
 /// All sets of a lane at one place.
 pub(super) struct CountingPlace {
     pub(super) lane: usize,
-    /// Its counts' pool.
-    pub(super) pool: usize,
+    /// Its counts' pool; nothing where a program of the kernel adds them up by cgroup.
+    pub(super) pool: Option<usize>,
     /// The CPU that goes offline with it; nothing where the kernel moves the events then.
     pub(super) cpu: Option<u32>,
     /// Number of sets by which it is ahead of others, so that boxes count different sets at a time.
@@ -35,7 +36,7 @@ pub(super) struct CountingPlace {
 #[derive(Clone, Copy)]
 pub(super) struct NewPlace<'a> {
     pub(super) lane: usize,
-    pub(super) pool: usize,
+    pub(super) pool: Option<usize>,
     pub(super) shift: usize,
     pub(super) cpu: Option<u32>,
     pub(super) on: PerfScope<'a>,
@@ -112,6 +113,17 @@ impl CountingPlace {
             self.switch(next, true);
             self.counting = Some(next);
         }
+    }
+
+    /// The set that counts now.
+    pub(super) fn counting(&self) -> Option<usize> {
+        self.counting
+    }
+
+    /// Descriptors of a set's events; none where it is not open.
+    pub(super) fn events(&self, set: usize) -> Vec<RawFd> {
+        let open = self.sets.get(set).and_then(Option::as_ref);
+        open.map_or(Vec::new(), |set| set.group.descriptors())
     }
 
     /// Notes that the program starts the first set by itself.

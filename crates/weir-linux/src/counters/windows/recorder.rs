@@ -7,6 +7,7 @@ use super::lanes::{MachinePlan, Uncounted, machine_plan};
 use super::opened::OpenCounters;
 use super::outcome::{NotCounted, grouped, nothing_counts};
 use super::perf::{KernelPerf, Perf};
+use super::places::CountingPlace;
 use super::subjects::{Asked, Subject, subjects};
 use super::sums::{LaneSums, cpu_time};
 use super::wanted::{family, is_of_core};
@@ -100,18 +101,26 @@ impl WindowRecorder {
         said.collect()
     }
 
+    /// Why each cgroup has events of its own, which cost more: the program that adds up by cgroup is not
+    /// there.
+    pub fn events_apart(&self) -> Option<&Missing> {
+        self.open.events_apart.as_ref()
+    }
+
     /// Begins to count; lets the command go.
     ///
     /// # Errors
     /// The command was killed before it began.
     pub fn start(&mut self) -> io::Result<()> {
         let is_command = matches!(self.open.asked, Asked::Command(_));
-        for place in &mut self.open.places {
-            match is_command && is_of_core(self.open.lanes[place.lane].scope) {
-                true => place.begins_with_program(),
-                false => place.turn(0),
-            }
+        if is_command {
+            let lanes = &self.open.lanes;
+            let places = self.open.places.iter_mut();
+            places
+                .filter(|place| is_of_core(lanes[place.lane].scope))
+                .for_each(CountingPlace::begins_with_program);
         }
+        self.open.turn(0);
         self.origin = now();
         self.from = self.origin;
         self.turn_ends = Nanos(self.origin.0.saturating_add(TURN.0));
@@ -160,11 +169,7 @@ impl WindowRecorder {
                 let next = (missed + 1).saturating_mul(TURN.0);
                 self.turn_ends = Nanos(self.turn_ends.0.saturating_add(next));
                 self.turn = self.turn.wrapping_add(1);
-                let turn = self.turn;
-                self.open
-                    .places
-                    .iter_mut()
-                    .for_each(|place| place.turn(turn));
+                self.open.turn(self.turn);
             }
         }
         let window = self.made();
@@ -182,9 +187,7 @@ impl WindowRecorder {
             ..Window::default()
         };
         self.from = at;
-        for place in &mut self.open.places {
-            self.unread += place.read(&mut self.open.pools[place.pool].window);
-        }
+        self.unread += self.open.read();
         let subjects = 0..self.open.subjects.len();
         let mut workloads: BTreeMap<usize, Vec<Count>> =
             subjects.map(|subject| (subject, Vec::new())).collect();
@@ -229,7 +232,11 @@ impl WindowRecorder {
             return Vec::new();
         }
         let mut counts = pool.window.counts(lane, pool.of);
-        let places = self.open.places.iter().filter(|place| place.pool == number);
+        let places = self
+            .open
+            .places
+            .iter()
+            .filter(|place| place.pool == Some(number));
         let boxes: Vec<&LaneSums> = places.filter_map(|place| place.all.as_ref()).collect();
         refuse_hot(&mut counts, lane, &boxes);
         counts.retain(|count| !self.open.is_refused(pool.lane, count.role));

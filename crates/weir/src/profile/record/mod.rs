@@ -63,7 +63,7 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     let header = Header {
         family: recorder.family().map(str::to_owned),
         capacities: recorder.capacities().into_iter().collect(),
-        notes: [recorder.places(), notes(&recorder.not_counted())].concat(),
+        notes: notes(&recorder),
         ..Header::new("weir profile record")
     };
     let mut sink = WindowSink::new(new_file(&args.file)?, &args.file, &header)?;

@@ -15,11 +15,22 @@ const REASONS_MAX: usize = 6;
 const ROLES_MAX: usize = 4;
 
 /// Notes of the file.
-pub fn notes(not_counted: &[NotCounted]) -> Vec<String> {
-    not_counted
-        .iter()
-        .map(|group| line(group, usize::MAX))
+pub fn notes(recorder: &WindowRecorder) -> Vec<String> {
+    let not_counted = recorder.not_counted();
+    let not_counted = not_counted.iter().map(|group| line(group, usize::MAX));
+    let places = recorder.places().into_iter();
+    places
+        .chain(events_apart(recorder))
+        .chain(not_counted)
         .collect()
+}
+
+/// That each cgroup has events of its own, if it is so.
+fn events_apart(recorder: &WindowRecorder) -> Option<String> {
+    let why = recorder.events_apart()?;
+    Some(format!(
+        "each cgroup has events of its own, which cost more: {why}"
+    ))
 }
 
 /// The last words.
@@ -36,6 +47,9 @@ pub fn summary(recorder: &mut WindowRecorder, sink: &WindowSink, path: &Path) ->
     {
         let (name, pid) = (harmless(command.name()), command.pid());
         let _ = write!(out, "; {name} runs on as process {pid}");
+    }
+    if let Some(why) = events_apart(recorder) {
+        let _ = write!(out, "\n{}", harmless(&why));
     }
     let groups = [recorder.not_counted(), recorder.never_ran()].concat();
     for group in groups.iter().take(REASONS_MAX) {

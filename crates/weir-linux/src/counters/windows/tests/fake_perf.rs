@@ -2,12 +2,16 @@
 //! A perf that counts by the made clock: each event a number of times a microsecond that its encoding gives.
 
 use crate::counters::pmu::{Counted, PerfScope};
+use crate::counters::windows::by_cgroup::counter::CgroupCounter;
 use crate::counters::windows::perf::{GroupRequest, Perf, PerfGroup};
 use crate::kernel::clock::now;
+use crate::options::Roots;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::RawFd;
 use std::rc::Rc;
-use weir_core::Nanos;
+use weir_core::{Missing, Nanos};
 use weir_events::Config;
 
 /// Where a group is open, as tests speak of it.
@@ -26,6 +30,8 @@ pub(super) struct Seen {
     pub(super) configs: Vec<Config>,
     pub(super) is_on: bool,
     pub(super) is_open: bool,
+    since: Nanos,
+    enabled_ns: u64,
 }
 
 type Refusal = Box<dyn Fn(&GroupRequest<'_>) -> Option<i32>>;
@@ -40,6 +46,43 @@ pub(super) struct World {
     pub(super) running: Factor,
     /// By how much more a group counts.
     pub(super) factor: Factor,
+    /// What each cgroup has of the counts of a CPU, where a program adds up by cgroup; else none.
+    pub(super) parts: Vec<f64>,
+    /// Whether the kernel refuses to attach the program.
+    pub(super) is_unattached: bool,
+    /// Runs that the program could not count.
+    pub(super) lost: u64,
+    /// The set whose turn it is, as the program was told.
+    said: Option<usize>,
+}
+
+impl World {
+    fn switch(&mut self, number: usize, on: bool) {
+        let enabled_ns = self.enabled_ns(number);
+        let seen = &mut self.groups[number];
+        (seen.enabled_ns, seen.since, seen.is_on) = (enabled_ns, now(), on);
+    }
+
+    fn enabled_ns(&self, number: usize) -> u64 {
+        let seen = &self.groups[number];
+        let more = match seen.is_on {
+            true => now().0 - seen.since.0,
+            false => 0,
+        };
+        seen.enabled_ns + more
+    }
+
+    /// What a group has counted up to now.
+    fn counted(&self, number: usize) -> Counted {
+        let (seen, enabled_ns) = (&self.groups[number], self.enabled_ns(number));
+        let running = enabled_ns as f64 * (self.running)(seen);
+        let count = |config: &Config| (running / 1e3 * rate(*config) * (self.factor)(seen)) as u64;
+        Counted {
+            counts: seen.configs.iter().map(count).collect(),
+            enabled_ns,
+            running_ns: running as u64,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -52,6 +95,10 @@ impl FakePerf {
             refusal: Box::new(|_| None),
             running: Box::new(|_| 1.0),
             factor: Box::new(|_| 1.0),
+            parts: Vec::new(),
+            is_unattached: false,
+            lost: 0,
+            said: None,
         })))
     }
 
@@ -97,53 +144,113 @@ impl Perf for FakePerf {
             configs: request.configs.to_vec(),
             is_on,
             is_open: true,
+            since: now(),
+            enabled_ns: 0,
         });
         let number = world.groups.len() - 1;
         Ok(Box::new(FakeGroup {
             world: Rc::clone(&self.0),
             number,
-            since: now(),
-            enabled_ns: 0,
         }))
+    }
+
+    fn cgroup_counter(&self, _: &Roots) -> Result<Box<dyn CgroupCounter>, Missing> {
+        if self.0.borrow().parts.is_empty() {
+            return Err(Missing::NotSupported("no program here".into()));
+        }
+        Ok(Box::new(FakeCounter {
+            world: Rc::clone(&self.0),
+            cgroups: Vec::new(),
+            sets: BTreeMap::new(),
+        }))
+    }
+}
+
+/// Adds up by cgroup: of what a CPU counts each counted cgroup has the part that the world gives.
+struct FakeCounter {
+    world: Rc<RefCell<World>>,
+    cgroups: Vec<u64>,
+    /// Numbers of the groups by CPU and set.
+    sets: BTreeMap<(u32, usize), usize>,
+}
+
+impl CgroupCounter for FakeCounter {
+    fn count_for(&mut self, cgroup: u64) -> Result<(), Missing> {
+        self.cgroups.push(cgroup);
+        Ok(())
+    }
+
+    fn attach(&mut self) -> Result<(), Missing> {
+        match self.world.borrow().is_unattached {
+            true => Err(Missing::NotPermitted("no CAP_PERFMON".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn read_on(&mut self, cpu: u32, set: usize, events: &[RawFd]) -> Result<(), Missing> {
+        let world = self.world.borrow();
+        let number = events[0] as usize / 100;
+        assert_eq!(world.groups[number].spot, Spot::Cpu(cpu));
+        assert_eq!(world.groups[number].configs.len(), events.len());
+        self.sets.insert((cpu, set), number);
+        Ok(())
+    }
+
+    fn begin_turn(&mut self) {
+        self.world.borrow_mut().said = None;
+    }
+
+    fn turn(&mut self, set: usize) {
+        let mut world = self.world.borrow_mut();
+        world.said = Some(set);
+        for ((_, of), number) in &self.sets {
+            assert_eq!(world.groups[*number].is_on, *of == set, "set {of}");
+        }
+    }
+
+    fn count_now(&mut self) -> u64 {
+        assert!(self.world.borrow().said.is_some(), "a turn goes on");
+        std::mem::take(&mut self.world.borrow_mut().lost)
+    }
+
+    fn sum(&mut self, cgroup: u64, set: usize) -> Result<Counted, Missing> {
+        let world = self.world.borrow();
+        let place = self.cgroups.iter().position(|known| *known == cgroup);
+        let part = world.parts[place.unwrap()];
+        let mut all = Counted::default();
+        for (_, number) in self.sets.iter().filter(|((_, of), _)| *of == set) {
+            let counted = world.counted(*number);
+            all.counts.resize(counted.counts.len(), 0);
+            for (total, more) in all.counts.iter_mut().zip(counted.counts) {
+                *total += (more as f64 * part) as u64;
+            }
+            all.enabled_ns += (counted.enabled_ns as f64 * part) as u64;
+            all.running_ns += (counted.running_ns as f64 * part) as u64;
+        }
+        Ok(all)
     }
 }
 
 struct FakeGroup {
     world: Rc<RefCell<World>>,
     number: usize,
-    since: Nanos,
-    enabled_ns: u64,
-}
-
-impl FakeGroup {
-    /// Counts up to now.
-    fn pass(&mut self) {
-        let at = now();
-        if self.world.borrow().groups[self.number].is_on {
-            self.enabled_ns += at.0 - self.since.0;
-        }
-        self.since = at;
-    }
 }
 
 impl PerfGroup for FakeGroup {
     fn switch(&mut self, on: bool) -> io::Result<()> {
-        self.pass();
-        self.world.borrow_mut().groups[self.number].is_on = on;
+        self.world.borrow_mut().switch(self.number, on);
         Ok(())
     }
 
     fn read(&mut self) -> io::Result<Counted> {
-        self.pass();
-        let world = self.world.borrow();
-        let seen = &world.groups[self.number];
-        let running = self.enabled_ns as f64 * (world.running)(seen);
-        let count = |config: &Config| (running / 1e3 * rate(*config) * (world.factor)(seen)) as u64;
-        Ok(Counted {
-            counts: seen.configs.iter().map(count).collect(),
-            enabled_ns: self.enabled_ns,
-            running_ns: running as u64,
-        })
+        Ok(self.world.borrow().counted(self.number))
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        let events = self.world.borrow().groups[self.number].configs.len();
+        (0..events)
+            .map(|event| (self.number * 100 + event) as RawFd)
+            .collect()
     }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The recorder over a made machine, a made perf and a made clock; and once over the kernel's own perf.
 
+mod by_cgroup;
 mod fake_perf;
 mod kernel;
 mod recording;
 mod refusals;
+mod switches;
 
 use crate::fake::Fake;
 use crate::options::Roots;

@@ -2,7 +2,7 @@
 //! A command that is held back until its counters are open. A shell stops itself, and executes the command
 //! when it is let go: so counting can begin with the command's first instruction.
 
-use super::error::CommandError;
+use crate::counters::windows::error::CommandError;
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::{OsStr, OsString};
@@ -72,7 +72,7 @@ impl HeldCommand {
     ///
     /// # Errors
     /// It was killed.
-    pub(super) fn release(&mut self) -> io::Result<()> {
+    pub(in crate::counters::windows) fn release(&mut self) -> io::Result<()> {
         self.is_held = false;
         signal(self.pid, Signal::CONT)
     }

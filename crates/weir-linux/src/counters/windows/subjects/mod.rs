@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Of which tasks cores count: all of the machine, those of cgroups, or a process with all that it starts.
 
-use super::command::HeldCommand;
+mod command;
+
+pub use command::HeldCommand;
+
 use super::error::RecordError;
 use crate::kernel::files::read_path;
 use crate::kernel::parse::decimal;
