@@ -298,7 +298,7 @@ fn nonsense_is_answered_with_what_is_wrong_and_what_there_is() {
             &[
                 "key.toml",
                 "line 19, column 2: unknown field `expects`",
-                "`expect`\n",
+                "`expect`: [expects]\n",
             ],
         ),
         (

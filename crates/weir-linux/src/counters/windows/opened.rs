@@ -40,6 +40,8 @@ pub(super) struct OpenCounters {
     pub(super) places: Vec<CountingPlace>,
     /// Lanes whose counts a program of the kernel adds up by cgroup.
     sums: Vec<CgroupSums>,
+    /// Pools of the subjects, for each of these lanes.
+    summed: BTreeMap<usize, Vec<usize>>,
     /// Why each cgroup has events of its own instead.
     pub(super) events_apart: Option<Missing>,
     /// PMUs at each port and device, with their sockets.
@@ -71,6 +73,7 @@ impl OpenCounters {
             pools: Vec::new(),
             places: Vec::new(),
             sums: Vec::new(),
+            summed: BTreeMap::new(),
             events_apart: None,
             pmus: BTreeMap::new(),
             cpus: online(roots).unwrap_or_default().into_iter().collect(),
@@ -286,8 +289,11 @@ impl OpenCounters {
 
     /// A CPU whose counts a program adds up by cgroup.
     fn open_summed(&mut self, lane: usize, cpu: u32, events: &LaneBox) -> Result<(), Missing> {
-        for subject in 0..self.subjects.len() {
-            self.pool(lane, CountScope::All, Some(subject));
+        if !self.summed.contains_key(&lane) {
+            let subjects = 0..self.subjects.len();
+            let pool = |subject| self.pool(lane, CountScope::All, Some(subject));
+            let pools = subjects.map(pool).collect();
+            self.summed.insert(lane, pools);
         }
         let new = NewPlace {
             lane,
@@ -383,11 +389,10 @@ impl OpenCounters {
             }
         }
         for sums in &mut self.sums {
-            let (lane, pools) = (sums.lane, &mut self.pools);
+            let (pools, summed) = (&mut self.pools, self.summed.get(&sums.lane));
             unread += sums.read(&mut |subject, set, before, now| {
-                let is_it = |pool: &&mut Pool| (pool.lane, pool.subject) == (lane, Some(subject));
-                if let Some(pool) = pools.iter_mut().find(is_it) {
-                    pool.window.add(set, before, now);
+                if let Some(pool) = summed.and_then(|pools| pools.get(subject)) {
+                    pools[*pool].window.add(set, before, now);
                 }
             });
         }
