@@ -46,7 +46,7 @@ pub(crate) trait CgroupCounter {
     /// From now on any set may count, until [`CgroupCounter::turn`] says which.
     fn begin_turn(&mut self);
 
-    /// Whose turn it is.
+    /// This set has its turn now.
     fn turn(&mut self, set: usize);
 
     /// Lets CPUs that run a cgroup add up to now. Gives the number of runs that could not be counted since
