@@ -6,7 +6,7 @@
 //! the stage takes on the idle machine.
 
 use crate::counts::Counts;
-use crate::figure::places::PlaceKind;
+use crate::figure::places::{PlaceKind, place_words};
 use crate::figure::sources::Sources;
 use crate::figure::{Class, Figure, Unit};
 use crate::path_map::{cxl_of, lines_of};
@@ -14,6 +14,7 @@ use crate::quality::Refusal;
 use crate::stalls::ways::{in_device, in_table};
 use serde::Serialize;
 use weir_core::Role;
+use weir_core::window::CountScope;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 
 /// Below this part of the idle residence, waiting is no bottleneck.
@@ -26,6 +27,10 @@ pub struct Sharer<'a> {
     pub name: &'a str,
     /// Its counts.
     pub counts: &'a Counts,
+    /// The part of its requests that goes to the memory that is shared, 0 to 1.
+    pub memory_part: f64,
+    /// The part of its requests that comes from cores which share their cache, 0 to 1.
+    pub cores_part: f64,
 }
 
 /// The part that a workload has in what others wait for.
@@ -51,6 +56,9 @@ pub struct WaitRow {
 pub struct StageWaits {
     /// `imc`, `port` or `device`.
     pub stage: &'static str,
+    /// The socket that it is of; nothing where it is of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<CountScope>,
     /// Waiting time of a request ÷ its residence on the idle machine.
     pub wait_ratio: Figure,
     /// Waiting time of a request.
@@ -63,10 +71,13 @@ pub struct StageWaits {
     pub behind: Vec<Blame>,
 }
 
-impl Waits {
-    /// A stage, by its word.
-    pub fn stage(&self, stage: Stage) -> Option<&StageWaits> {
-        self.stages.iter().find(|one| one.stage == stage.word())
+impl StageWaits {
+    /// The place with its stage's word before it, as `device` or `device at socket 0`.
+    pub fn shown(&self, stage: &str) -> String {
+        match self.place {
+            None => stage.to_owned(),
+            Some(place) => format!("{stage} at {}", place_words(place)),
+        }
     }
 }
 
@@ -77,6 +88,38 @@ pub struct Waits {
     pub stages: Vec<StageWaits>,
     /// The stage with the most waiting requests; nothing where none waits much.
     pub bottleneck: Option<&'static str>,
+}
+
+impl Waits {
+    fn new(stages: Vec<StageWaits>) -> Waits {
+        let long = stages
+            .iter()
+            .filter(|stage| stage.wait_ratio.value >= WAIT_MIN);
+        let most = long.max_by(|a, b| a.waiting.value.total_cmp(&b.waiting.value));
+        Waits {
+            bottleneck: most
+                .filter(|stage| stage.waiting.value >= 1.0)
+                .map(|stage| stage.stage),
+            stages,
+        }
+    }
+
+    /// Of sockets, side by side.
+    pub fn of_sockets(sockets: impl IntoIterator<Item = (u32, Waits)>) -> Waits {
+        let stages = sockets.into_iter().flat_map(|(socket, waits)| {
+            let place = Some(CountScope::Socket(socket));
+            waits
+                .stages
+                .into_iter()
+                .map(move |stage| StageWaits { place, ..stage })
+        });
+        Waits::new(stages.collect())
+    }
+
+    /// A stage, by its word.
+    pub fn stage(&self, stage: Stage) -> Option<&StageWaits> {
+        self.stages.iter().find(|one| one.stage == stage.word())
+    }
 }
 
 /// Residence at a stage, ns: the port's is what the table of requests has longer than the device.
@@ -143,11 +186,19 @@ fn writes(counts: &Counts, stage: Stage) -> f64 {
         .fold(0.0, f64::max)
 }
 
+/// Lines of a workload that a stage moves.
+pub(crate) fn moved(counts: &Counts, stage: Stage) -> f64 {
+    reads(counts, stage).map_or(0.0, |f| f.value) + writes(counts, stage)
+}
+
 /// What each workload has of the lines that a stage moves, largest first.
 pub fn blame(sharers: &[Sharer], stage: Stage) -> Vec<Blame> {
-    let lines =
-        |counts: &Counts| reads(counts, stage).map_or(0.0, |f| f.value) + writes(counts, stage);
-    shares(sharers, &lines)
+    shares(sharers, &|one| one.memory_part * moved(one.counts, stage))
+}
+
+/// The same of lines for cores that share their last-level cache and its table of requests.
+pub fn blame_in_cache(sharers: &[Sharer], stage: Stage) -> Vec<Blame> {
+    shares(sharers, &|one| one.cores_part * moved(one.counts, stage))
 }
 
 /// The same of lines that go one way over the link.
@@ -156,11 +207,11 @@ pub fn blame_of_link(sharers: &[Sharer], is_written: bool) -> Vec<Blame> {
         true => writes(counts, Stage::Port),
         false => reads(counts, Stage::Port).map_or(0.0, |figure| figure.value),
     };
-    shares(sharers, &lines)
+    shares(sharers, &|one| one.memory_part * lines(one.counts))
 }
 
-fn shares(sharers: &[Sharer], lines: &dyn Fn(&Counts) -> f64) -> Vec<Blame> {
-    let all: Vec<f64> = sharers.iter().map(|one| lines(one.counts)).collect();
+fn shares(sharers: &[Sharer], lines: &dyn Fn(&Sharer) -> f64) -> Vec<Blame> {
+    let all: Vec<f64> = sharers.iter().map(lines).collect();
     let sum: f64 = all.iter().sum();
     let parts = sharers.iter().zip(all).filter(|(_, lines)| *lines > 0.0);
     let mut blame: Vec<Blame> = parts
@@ -272,16 +323,7 @@ fn of_stages(
     if let (true, Some(why)) = (stages.is_empty(), first) {
         return Err(why);
     }
-    let long = stages
-        .iter()
-        .filter(|stage| stage.wait_ratio.value >= WAIT_MIN);
-    let most = long.max_by(|a, b| a.waiting.value.total_cmp(&b.waiting.value));
-    Ok(Waits {
-        bottleneck: most
-            .filter(|stage| stage.waiting.value >= 1.0)
-            .map(|stage| stage.stage),
-        stages,
-    })
+    Ok(Waits::new(stages))
 }
 
 fn stage_waits(
@@ -303,7 +345,7 @@ fn stage_waits(
                 .filter(|lines| lines.value > 0.0)?;
             Some(WaitRow {
                 workload: crate::figure::printable(one.name),
-                waiting_ns: modelled(wait * lines.value * part, Unit::Ns),
+                waiting_ns: modelled(wait * lines.value * one.memory_part * part, Unit::Ns),
             })
         })
         .collect();
@@ -311,6 +353,7 @@ fn stage_waits(
     let length = machine.length()?;
     Some(StageWaits {
         stage: stage.word(),
+        place: None,
         wait_ratio: now.and(quiet, wait / quiet.value, Unit::Ratio),
         wait_ns: now.and(quiet, wait, Unit::Ns),
         waiting: modelled(all / length.0 as f64, Unit::Entries),
@@ -343,8 +386,12 @@ mod tests {
                 ("sq.nt.cxl-own.lines", 1_500_000),
             ]),
         );
-        let sharers =
-            [("big", &big), ("small", &small)].map(|(name, counts)| Sharer { name, counts });
+        let sharers = [("big", &big), ("small", &small)].map(|(name, counts)| Sharer {
+            name,
+            counts,
+            memory_part: 1.0,
+            cores_part: 1.0,
+        });
         let made = waits(&sharers, &machine(600), Some(&machine(400))).unwrap();
         assert_eq!(made.bottleneck, Some("device"));
         let device = made
@@ -373,6 +420,8 @@ mod tests {
         let sharers = [Sharer {
             name: "one",
             counts: &one,
+            memory_part: 1.0,
+            cores_part: 1.0,
         }];
         let made = waits(&sharers, &machine(410), Some(&machine(400))).unwrap();
         assert_eq!(made.bottleneck, None);

@@ -2,7 +2,6 @@
 //! An estimate of weir-profile beside its truth. A comparison sees what a profiler sees (counts by
 //! role) and the truth, and nothing else of the machine.
 
-use std::collections::BTreeMap;
 use weir::eval::profile_sim::TruthDocument;
 use weir_profile::WindowFile;
 
@@ -16,9 +15,6 @@ pub struct ComparedRun {
     pub idle: WindowFile,
     /// What was so.
     pub truth: TruthDocument,
-    /// How much faster each workload is where CXL memory itself is as fast as idle DRAM, and DRAM no busier
-    /// than it was. Empty unless asked for.
-    pub fast_cxl: BTreeMap<String, f64>,
 }
 
 /// An estimate with its truth.

@@ -26,7 +26,6 @@ use distortion::Distortion;
 use errors::ErrorSummary;
 use plans::Counting;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use weir::eval::profile_sim::{ServerRuns, record_idle, record_server, speedups};
 use weir::eval::{Exit, print, print_json, whole};
 
@@ -232,11 +231,6 @@ const COMPARISONS: &[Comparison] = &[
         figures: what_ifs::lost_to_cxl,
     },
     Comparison {
-        name: "the same, with DRAM no busier",
-        aims: None,
-        figures: what_ifs::lost_to_slow_cxl,
-    },
-    Comparison {
         name: "speedup without a neighbour",
         aims: None,
         figures: what_ifs::without_neighbour,
@@ -345,17 +339,14 @@ fn case(
     let mut idle = record_idle(&scenario, seed)?;
     // The same counters, off by as much.
     distortion.of_counts(&mut idle, seed);
-    let mut fast_cxl = BTreeMap::new();
     if args.what_if {
         recording.truth.what_if = speedups(&scenario, seed)?;
-        fast_cxl = what_ifs::fast_cxl(&scenario, seed)?;
     }
     Ok(ComparedRun {
         seed,
         file: recording.file,
         idle,
         truth: recording.truth,
-        fast_cxl,
     })
 }
 

@@ -3,10 +3,7 @@
 //! run again so.
 
 use super::comparison::{ComparedFigure, ComparedRun};
-use anyhow::Result;
-use std::collections::BTreeMap;
-use weir::eval::profile_sim::described;
-use weir_hw::server::{Progress, Scenario, WhatIf as Truth};
+use weir_hw::server::WhatIf as Truth;
 use weir_profile::report::{self, Condition, Options};
 
 /// A part of the time within so much of the truth is right: ten points.
@@ -19,32 +16,6 @@ fn is_same(condition: &Condition, truth: &Truth) -> bool {
         (Condition::Without(name), Truth::Without(gone)) => name == gone,
         _ => false,
     }
-}
-
-/// How much faster each workload is where CXL memory is as fast as idle DRAM and has no bound.
-/// [`Truth::NoCxl`] moves the lines to DRAM instead, which is busier for them.
-///
-/// # Errors
-/// The machine cannot be run.
-pub fn fast_cxl(scenario: &Scenario, seed: u64) -> Result<BTreeMap<String, f64>> {
-    let mut changed = scenario.clone();
-    let dram_ns = changed.machine.dram.load_to_use_ns;
-    for device in &mut changed.machine.device {
-        device.is_always_idle = true;
-        device.rise_ns = Some(0.0);
-        device.idle_ns = Some(dram_ns);
-        device.flight_ns = 0.0;
-        // The largest that a machine may have.
-        device.link_bytes_per_sec = 1e13;
-    }
-    let [before, after] = [scenario, &changed].map(|one| described(Truth::AsItIs.run(one, seed)));
-    let rows = before?.into_iter().zip(after?);
-    let moving = rows.filter(|(before, _)| before.instructions > 0);
-    let ratio = |(before, after): (Progress, Progress)| {
-        let speedup = after.instructions as f64 / before.instructions as f64;
-        (before.workload, speedup)
-    };
-    Ok(moving.map(ratio).collect())
 }
 
 /// What the report says under some conditions, of all workloads whose stalls are split, beside a truth.
@@ -134,13 +105,6 @@ pub fn without_cxl(case: &ComparedRun) -> Vec<ComparedFigure> {
 /// Of the times lost to CXL memory those that are not within ten points.
 pub fn lost_to_cxl(case: &ComparedRun) -> Vec<ComparedFigure> {
     outside(without_cxl(case))
-}
-
-/// The same against CXL memory that is as fast as DRAM.
-pub fn lost_to_slow_cxl(case: &ComparedRun) -> Vec<ComparedFigure> {
-    outside(speedups(case, is_cxl, |name, _| {
-        case.fast_cxl.get(name).copied()
-    }))
 }
 
 /// How much faster without each of the largest neighbours.

@@ -21,6 +21,30 @@ pub fn siblings(roots: &Roots, cpu: u32) -> Vec<u32> {
         .unwrap_or_else(|| vec![cpu])
 }
 
+/// The socket of a CPU; nothing where the kernel does not say.
+pub(crate) fn socket(roots: &Roots, cpu: u32) -> Option<u32> {
+    let path = format!("devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+    let text = read_path(&roots.sys.join(path)).ok()?;
+    u32::try_from(decimal(&text).ok()?).ok()
+}
+
+/// The socket that a CXL memory device is attached to, by the node of its host bridge; nothing where the
+/// kernel does not say. `pmu`: one of its PMUs, such as `cxl_pmu_mem0.0`. The CPU on which the kernel opens
+/// that PMU's events says nothing of it.
+pub(crate) fn socket_of_cxl_pmu(roots: &Roots, pmu: &str) -> Option<u32> {
+    let device = pmu.strip_prefix("cxl_pmu_")?.split('.').next()?;
+    let number = device.strip_prefix("mem")?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let node = format!("bus/cxl/devices/{device}/numa_node");
+    // Without a node the kernel says -1.
+    let node = decimal(&read_path(&roots.sys.join(node)).ok()?).ok()?;
+    let cpus = format!("devices/system/node/node{node}/cpulist");
+    let cpus = list(&read_path(&roots.sys.join(cpus)).ok()?).ok()?;
+    socket(roots, *cpus.first()?)
+}
+
 /// Size of the highest cache of a CPU that holds data, in bytes.
 pub fn last_cache_bytes(roots: &Roots, cpu: u32) -> Option<u64> {
     let dir = roots.sys.join(format!("devices/system/cpu/cpu{cpu}/cache"));
@@ -44,6 +68,33 @@ fn cache(dir: &Path) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+
+    #[test]
+    fn a_device_is_attached_to_the_socket_of_its_node() {
+        let fake = Fake::new();
+        for (cpu, socket) in [(0, "0\n"), (56, "1\n")] {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+            fake.write(path, socket);
+        }
+        fake.write("sys/devices/system/node/node1/cpulist", "56-111\n");
+        fake.write("sys/devices/system/node/node2/cpulist", "\n");
+        for (device, node) in [(0, "1\n"), (1, "-1\n"), (2, "2\n")] {
+            fake.write(format!("sys/bus/cxl/devices/mem{device}/numa_node"), node);
+        }
+        let of = |pmu| socket_of_cxl_pmu(&fake.roots(), pmu);
+        assert_eq!(of("cxl_pmu_mem0.0"), Some(1));
+        for unknown in [
+            "cxl_pmu_mem1.0",
+            "cxl_pmu_mem2.0",
+            "cxl_pmu_mem7.0",
+            "cxl_pmu_mem0/..",
+            "cxl_pmu_mem",
+            "uncore_cha_0",
+        ] {
+            assert_eq!(of(unknown), None, "{unknown}");
+        }
+        assert_eq!(socket(&fake.roots(), 7), None);
+    }
 
     #[test]
     fn the_highest_cache_with_data_counts() {

@@ -4,7 +4,7 @@
 use super::files::open_root;
 use crate::options::Roots;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, PrintLevel};
+use libbpf_rs::{ErrorKind, PrintLevel, ProgramInput, ProgramMut};
 use rustix::fs::{FsWord, fstatfs};
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -68,6 +68,22 @@ where
     open::<B>()
         .and_then(OpenSkel::load)
         .map_err(|e| refused(program, &e))
+}
+
+/// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
+const ON_CPU: u32 = 1;
+
+/// Runs a program once on a CPU.
+///
+/// # Errors
+/// The CPU is offline, or the program cannot be run so.
+pub(crate) fn run_on(program: &ProgramMut, cpu: u32) -> libbpf_rs::Result<()> {
+    let input = ProgramInput {
+        cpu,
+        flags: ON_CPU,
+        ..ProgramInput::default()
+    };
+    program.test_run(input).map(drop)
 }
 
 /// A struct that a program shares with weir.

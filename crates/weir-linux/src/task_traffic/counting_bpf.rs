@@ -13,7 +13,7 @@ use crate::kernel::skeletons::task_counts::types::{cpu_state, event_counts};
 use crate::kernel::skeletons::task_counts::{TaskCountsSkel, TaskCountsSkelBuilder};
 use crate::options::{By, Roots};
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramInput};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, RawFd};
@@ -21,8 +21,6 @@ use weir_core::seam::topology::TaskEvent;
 use weir_core::{Missing, Nanos};
 use weir_events::Config;
 
-/// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
-const ON_CPU: u32 = 1;
 /// How often it is checked which CPUs came online.
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
@@ -99,13 +97,8 @@ impl CountingBpf {
     /// Lets CPUs count up to now. One that went offline meanwhile has nothing to say.
     fn count_now(&mut self, is_meant: impl Fn(u32) -> bool) {
         for cpu in self.cpus.iter().copied().filter(|cpu| is_meant(*cpu)) {
-            let input = ProgramInput {
-                cpu,
-                flags: ON_CPU,
-                ..ProgramInput::default()
-            };
             // The program that makes a CPU count up to now.
-            if let Err(why) = self.skel.progs.weir_count_now.test_run(input) {
+            if let Err(why) = bpf::run_on(&self.skel.progs.weir_count_now, cpu) {
                 tracing::trace!(cpu, %why, "not brought up to now");
             }
         }

@@ -5,7 +5,7 @@
 use super::before_table::before_table;
 use super::facts::{Judged, others, outcome, stalled_at};
 use super::{Rule, View};
-use crate::culprit::{StageWaits, blame};
+use crate::culprit::{StageWaits, blame, blame_in_cache};
 use crate::figure::places::PlaceKind;
 use weir_core::window::role::Stage;
 
@@ -53,6 +53,6 @@ fn before_the_table(view: View) -> Judged {
         waits.times.value
     );
     let mut found = waits.finding(what);
-    found.because_of = others(view, blame(view.sharers, Stage::Imc));
+    found.because_of = others(view, blame_in_cache(view.sharers, Stage::Imc));
     Ok(Some(found))
 }

@@ -4,7 +4,7 @@
 use super::facts::{Judged, finding, others, outcome, share, stalled};
 use super::{Evidence, Rule, View};
 use crate::counts::Counts;
-use crate::culprit::{Blame, blame};
+use crate::culprit::{Blame, blame_in_cache};
 use crate::figure::{Figure, Unit, sum};
 use crate::path_map::lines_of;
 use crate::quality::Refusal;
@@ -51,7 +51,7 @@ fn check(view: View) -> Judged {
     let fall = before.value - now.value;
     let mut neighbours: Vec<Blame> = [Stage::Imc, Stage::Device]
         .into_iter()
-        .flat_map(|stage| others(view, blame(view.sharers, stage)))
+        .flat_map(|stage| others(view, blame_in_cache(view.sharers, stage)))
         .collect();
     neighbours.sort_by(|a, b| b.share.total_cmp(&a.share));
     let most = neighbours.first().map_or(0.0, |first| first.share);

@@ -99,10 +99,14 @@ fn found(own: &Case, now: &Case, before: &Case) -> Vec<(&'static str, Finding)> 
         Sharer {
             name: "own",
             counts: &own,
+            memory_part: 1.0,
+            cores_part: 1.0,
         },
         Sharer {
             name: "neighbour",
             counts: &neighbour,
+            memory_part: 1.0,
+            cores_part: 1.0,
         },
     ];
     let sources = |own, machine| Sources {
@@ -171,6 +175,8 @@ fn a_device_with_few_requests_is_slow() {
     let sharers = [Sharer {
         name: "own",
         counts: &own,
+        memory_part: 1.0,
+        cores_part: 1.0,
     }];
     let sources = Sources {
         own: &own,

@@ -6,7 +6,7 @@
 use super::before_table::before_table;
 use super::facts::{Judged, others, outcome};
 use super::{Rule, View};
-use crate::culprit::blame;
+use crate::culprit::blame_in_cache;
 use weir_core::window::role::Stage;
 
 pub(super) const RULE: Rule = Rule {
@@ -32,6 +32,6 @@ fn check(view: View) -> Judged {
         waits.times.value
     );
     let mut found = waits.finding(what);
-    found.because_of = others(view, blame(view.sharers, Stage::Device));
+    found.because_of = others(view, blame_in_cache(view.sharers, Stage::Device));
     Ok(Some(found))
 }

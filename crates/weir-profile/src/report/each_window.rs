@@ -29,7 +29,7 @@ impl EachWindow {
         let mut all: Vec<EachWindow> = names.iter().map(|_| EachWindow::default()).collect();
         let mut before: Option<Scene> = None;
         for (place, window) in file.windows.iter().enumerate() {
-            let scene = Scene::new(std::slice::from_ref(window), &file.header.capacities);
+            let scene = Scene::new(std::slice::from_ref(window), &file.header);
             for (subject, name) in all.iter_mut().zip(names) {
                 let name = name.as_deref();
                 let fall = before.as_ref().and_then(|before| {

@@ -147,7 +147,7 @@ pub struct Figures {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// CXL memory takes as long as DRAM.
+    /// Lines of CXL memory are in DRAM; where it is not known what DRAM gives: CXL memory is as fast as DRAM.
     NoCxl,
     /// All memory takes as long as on the idle machine.
     IdleMachine,
@@ -205,15 +205,21 @@ struct Recorded<'a> {
     whole: Span,
     /// Spans that rules look at.
     spans: Vec<Span>,
+    /// Nanoseconds of a line of DRAM if those of CXL memory come from there too, by socket.
+    dram_ns: BTreeMap<Option<u32>, f64>,
 }
 
 impl<'a> Recorded<'a> {
     fn new(file: &'a WindowFile, options: &'a Options<'a>) -> Recorded<'a> {
-        let capacities = &file.header.capacities;
         let idle = options.idle;
-        let idle = idle.map(|idle| Scene::new(&idle.windows, capacities));
+        let idle = idle.map(|idle| Scene::new(&idle.windows, &file.header));
+        let whole = Span::whole(file, idle.as_ref());
         Recorded {
-            whole: Span::whole(file, idle.as_ref()),
+            dram_ns: match options.brief {
+                true => BTreeMap::new(),
+                false => dram_ns(whole.scene(), idle.as_ref()),
+            },
+            whole,
             spans: Span::all(file, idle.as_ref()),
             file,
             options,
@@ -244,7 +250,7 @@ impl<'a> Recorded<'a> {
         Subject {
             name: name.map_or_else(|| MACHINE.to_owned(), printable),
             what_if: match &of_all.stalls {
-                Ok(_) if !self.options.brief => what_if(self.whole.scene(), idle, name),
+                Ok(_) if !self.options.brief => what_if(self, name),
                 _ => Vec::new(),
             },
             figures: of_all,
@@ -286,7 +292,7 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         },
         headline: headline::headline(file, &rules, length_ns),
         rules,
-        waits: recorded.whole.waits().clone(),
+        waits: recorded.whole.waits(),
         over_time,
         lags: lagged(&file.windows, &followed),
         subjects,
@@ -299,10 +305,15 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
 
 /// The stalls of each workload in all windows together, and nothing else of a report.
 pub fn workload_stalls(file: &WindowFile) -> BTreeMap<String, Result<StallSplit, Refusal>> {
-    let scene = Scene::new(&file.windows, &file.header.capacities);
+    let scene = Scene::new(&file.windows, &file.header);
     let all = scene.sharers();
     let names = all.iter().map(|sharer| sharer.name);
-    let split = |name: &str| (name.to_owned(), stalls(&scene.sources(Some(name))));
+    let split = |name: &str| {
+        (
+            name.to_owned(),
+            stalls(&scene.of(Some(name)).sources(Some(name))),
+        )
+    };
     names.map(split).collect()
 }
 
@@ -330,6 +341,7 @@ fn figures(
     idle: Option<&Scene>,
     name: Option<&str>,
 ) -> Figures {
+    let scene = scene.of(name);
     let counts = scene.counts(name);
     let sources = scene.sources(name);
     Figures {
@@ -356,12 +368,29 @@ fn pathfinder(sources: &Sources) -> Pathfinder {
     }
 }
 
+/// What lines of DRAM take without CXL memory, of all sockets and of each.
+fn dram_ns(scene: &Scene, idle: Option<&Scene>) -> BTreeMap<Option<u32>, f64> {
+    let scenes = scene.sockets().iter().chain([scene]);
+    let known = scenes.filter_map(|scene| {
+        let idle = idle.map(|idle| idle.like(scene));
+        Some((scene.socket(), scene.dram_ns_without_cxl(idle)?))
+    });
+    known.collect()
+}
+
 /// A workload's time without CXL memory, on the idle machine, and without each of its largest neighbours.
-fn what_if(scene: &Scene, idle: Option<&Scene>, name: Option<&str>) -> Vec<WhatIf> {
+fn what_if(recorded: &Recorded, name: Option<&str>) -> Vec<WhatIf> {
     let Some(own) = name else { return Vec::new() };
+    let scene = recorded.whole.scene().of(name);
+    let idle = recorded.idle.as_ref().map(|idle| idle.like(scene));
     let sources = scene.sources(name);
     let one = |condition, how| WhatIf::new(condition, speedup(&sources, how));
-    let mut all = vec![one(Condition::NoCxl, Otherwise::NoCxl)];
+    let dram_ns = recorded.dram_ns.get(&scene.socket()).copied();
+    let mut without = one(Condition::NoCxl, Otherwise::NoCxl { dram_ns });
+    if dram_ns.is_some() {
+        without.otherwise = "all lines of CXL memory were in DRAM, which is busier then".into();
+    }
+    let mut all = vec![without];
     let Some(idle) = idle else {
         all.push(WhatIf::new(
             Condition::IdleMachine,

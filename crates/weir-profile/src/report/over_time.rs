@@ -111,10 +111,12 @@ impl OverTime {
         };
         // One span at a time: the counts of all of them together would be as large as the file.
         for (place, windows) in file.windows.chunks(length).enumerate() {
-            let scene = Scene::new(windows, capacities);
+            let scene = Scene::new(windows, &file.header);
             all.spans.push(span_time(windows, place * length + 1));
             for (stalled, (name, _)) in all.stalls.iter_mut().zip(&chosen) {
-                stalled.of_spans.push(stalls(&scene.sources(*name)));
+                stalled
+                    .of_spans
+                    .push(stalls(&scene.of(*name).sources(*name)));
             }
             let counts = scene.counts(None);
             for over_time in &mut all.queues {

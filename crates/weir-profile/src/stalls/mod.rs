@@ -10,6 +10,7 @@
 //! instructions, cycles, stalls ──────────┘   stores: a branch of its own
 //! ```
 
+pub mod busy_dram;
 mod core_model;
 mod draws;
 pub(crate) mod load_counts;

@@ -5,7 +5,7 @@
 
 use super::core_model::{LoadClass, run};
 use super::draws::Draws;
-use super::loads::{LOADS, SEED, WINDOW, buffers, fit};
+use super::loads::{LOADS, LoadFit, LoadStalls, SEED, WINDOW, buffers, fit};
 use super::stores::{store_classes, whole};
 use super::ways::{Behind, Times, is_cxl, times};
 use super::{Measured, load_counts};
@@ -19,7 +19,10 @@ use weir_core::window::role::Target;
 #[derive(Clone, Copy, Debug)]
 pub enum Otherwise<'a> {
     /// CXL memory takes as long as DRAM.
-    NoCxl,
+    NoCxl {
+        /// Nanoseconds that a line of DRAM takes then; as many as now, where that is not known.
+        dram_ns: Option<f64>,
+    },
     /// All memory takes as long as on the idle machine.
     Idle(&'a Sources<'a>),
     /// Of the waiting time of CXL memory, and of DRAM, these parts go.
@@ -33,37 +36,97 @@ pub enum Otherwise<'a> {
     },
 }
 
+/// A workload as the model has it: what it does now, and what it would do if lines took other times.
+pub(super) struct ModelledTime<'a> {
+    sources: Sources<'a>,
+    measured: Measured,
+    known: LoadStalls,
+    now: Times,
+    /// Loads, and a model that stalls on them as much as the core; nothing where it does not.
+    loads: Option<(Vec<LoadClass>, LoadFit)>,
+}
+
+impl<'a> ModelledTime<'a> {
+    /// Fits it.
+    ///
+    /// # Errors
+    /// As [`super::stalls`].
+    pub(super) fn new(sources: &Sources<'a>) -> Result<ModelledTime<'a>, Refusal> {
+        let measured = Measured::new(sources)?;
+        let now = times(sources)?;
+        let known = measured.of_loads();
+        let loads = match known.stalled > 0.0 {
+            true => {
+                let classes = load_counts::load_classes(sources, &now)?;
+                let fitted = fit(&known, &classes, WINDOW, buffers(sources));
+                Some((classes, fitted))
+            }
+            false => None,
+        };
+        Ok(ModelledTime {
+            sources: *sources,
+            measured,
+            known,
+            now,
+            loads,
+        })
+    }
+
+    /// Time now ÷ time with other times of lines, of the same instructions.
+    pub(super) fn speedup(&self, then: &Times) -> f64 {
+        let known = &self.known;
+        let mut cycles = known.working;
+        if let Some((classes, fitted)) = &self.loads {
+            let slower = with_times(classes, then);
+            let draws = Draws::new(classes, LOADS[1], SEED);
+            let other = run(&fitted.core, &slower, &draws, fitted.dependence);
+            let is = fitted.run.stalled / fitted.run.cycles;
+            let is = if is > 0.0 { is } else { 1.0 };
+            cycles += known.stalled * (other.stalled / fitted.run.cycles / is);
+        }
+        let on_stores = self.measured.on_stores.value;
+        if on_stores > 0.0 {
+            let whole = |times| whole(&store_classes(&self.sources, times));
+            let lengths = [&self.now, then].map(whole);
+            cycles += stalled_on_stores(known.working, on_stores, lengths);
+        }
+        (known.working + known.stalled + on_stores) / cycles
+    }
+
+    /// The same where DRAM takes so many nanoseconds, and CXL memory as many.
+    pub(super) fn speedup_in_dram(&self, dram_ns: f64) -> f64 {
+        self.speedup(&in_dram(&self.now, dram_ns * self.now.ghz))
+    }
+}
+
 /// Time now ÷ time then, of the same instructions.
 ///
 /// # Errors
 /// As [`super::stalls`]; or the time of DRAM, or of the idle machine, is not known.
 pub fn speedup(sources: &Sources, otherwise: Otherwise) -> Answer {
-    let measured = Measured::new(sources)?;
-    let now = times(sources)?;
-    let then = changed(&now, otherwise)?;
-    let known = measured.of_loads();
-    let mut cycles = known.working;
-    if known.stalled > 0.0 {
-        let classes = load_counts::load_classes(sources, &now)?;
-        let slower = with_times(&classes, &then);
-        let fitted = fit(&known, &classes, WINDOW, buffers(sources));
-        let draws = Draws::new(&classes, LOADS[1], SEED);
-        let other = run(&fitted.core, &slower, &draws, fitted.dependence);
-        let is = fitted.run.stalled / fitted.run.cycles;
-        let is = if is > 0.0 { is } else { 1.0 };
-        cycles += known.stalled * (other.stalled / fitted.run.cycles / is);
-    }
-    let on_stores = measured.on_stores.value;
-    if on_stores > 0.0 {
-        let [before, after] = [&now, &then].map(|times| whole(&store_classes(sources, times)));
-        cycles += stalled_on_stores(known.working, on_stores, [before, after]);
-    }
-    let all = known.working + known.stalled + on_stores;
+    let modelled = ModelledTime::new(sources)?;
+    let then = changed(&modelled.now, otherwise)?;
+    let (measured, now) = (&modelled.measured, &modelled.now);
     let quality = measured.all().and(&now.figure, 0.0, Unit::Ratio);
-    let mut figure = quality.and(&measured.clock, all / cycles, Unit::Ratio);
+    let ratio = modelled.speedup(&then);
+    let mut figure = quality.and(&measured.clock, ratio, Unit::Ratio);
     figure.class = Class::Modelled;
     figure.provenance = CountProvenance::Modelled;
     Ok(figure)
+}
+
+/// Lines of CXL memory come from DRAM, which takes so many cycles.
+fn in_dram(now: &Times, cycles: f64) -> Times {
+    let mut then = now.clone();
+    let is_moved = |way: &Behind| is_cxl(way.target) || way.target == Target::DramOwn;
+    for way in then.behind.iter_mut().filter(|way| is_moved(way)) {
+        *way = Behind {
+            cycles,
+            port: None,
+            ..*way
+        };
+    }
+    then
 }
 
 /// What stores stall where their lines, one after the other, take `after` cycles instead of `before`. By
@@ -77,18 +140,12 @@ fn stalled_on_stores(working: f64, stalled: f64, [before, after]: [f64; 2]) -> f
 fn changed(now: &Times, otherwise: Otherwise) -> Result<Times, Refusal> {
     let mut then = now.clone();
     match otherwise {
-        Otherwise::NoCxl => {
+        Otherwise::NoCxl { dram_ns } => {
             let dram = now.behind.iter().find(|way| way.target == Target::DramOwn);
             let dram = dram.map(|way| way.cycles).ok_or(Refusal::NotCounted {
                 what: "residences of DRAM".into(),
             })?;
-            for way in then.behind.iter_mut().filter(|way| is_cxl(way.target)) {
-                *way = Behind {
-                    cycles: dram,
-                    port: None,
-                    ..*way
-                };
-            }
+            return Ok(in_dram(now, dram_ns.map_or(dram, |ns| ns * now.ghz)));
         }
         Otherwise::Idle(idle) => {
             shorten(&mut then, idle, 1.0, 1.0)?;
@@ -115,15 +172,19 @@ fn shorten(then: &mut Times, idle: &Sources, cxl: f64, dram: f64) -> Result<(), 
     Ok(())
 }
 
-/// The same loads on other ways. A prefetch comes as much ahead as before.
+/// The same loads on other ways. On a longer way a prefetch comes the same time ahead, so that all of what it
+/// is longer is left; on a shorter one the same part is left.
 fn with_times(classes: &[LoadClass], then: &Times) -> Vec<LoadClass> {
     let other = classes.iter().map(|class| {
         let mut class = class.clone();
         if class.legs.len() > 1 {
             let before = class.cycles();
             class.legs = super::ways::legs(then, class.target);
-            let ratio = class.cycles() / before;
-            class.left_cycles = class.left_cycles.map(|left| left * ratio);
+            let after = class.cycles();
+            class.left_cycles = class.left_cycles.map(|left| match after > before {
+                true => left + after - before,
+                false => left * after / before,
+            });
         }
         class
     });
@@ -139,11 +200,15 @@ mod tests {
     fn a_chain_is_faster_by_the_ratio_of_its_latencies() {
         let now = chain(0, 1_000_000);
         let with_dram = chain(1, 1_000_000);
-        let made = speedup(&Sources::alone(&with_dram), Otherwise::NoCxl).unwrap();
+        let made = speedup(
+            &Sources::alone(&with_dram),
+            Otherwise::NoCxl { dram_ns: None },
+        )
+        .unwrap();
         // 700 cycles a load, and 200 of DRAM; a little of both is beside the work.
         assert!((made.value - 3.5).abs() < 0.2, "{made:?}");
         assert_eq!(made.class, Class::Modelled);
-        let why = speedup(&Sources::alone(&now), Otherwise::NoCxl).unwrap_err();
+        let why = speedup(&Sources::alone(&now), Otherwise::NoCxl { dram_ns: None }).unwrap_err();
         assert!(why.to_string().contains("residences of DRAM"), "{why}");
     }
 

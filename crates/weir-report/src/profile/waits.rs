@@ -97,7 +97,7 @@ fn picture(stage: &StageWaits, length_ns: Option<f64>) -> Picture {
         }
     };
     matrix(&Matrix {
-        title: format!("Waits at the {}", stage_name(stage.stage)),
+        title: format!("Waits at the {}", stage.shown(stage_name(stage.stage))),
         axes: "each row's requests wait so long in all, while those of the column above are served"
             .into(),
         columns: waiting
@@ -159,7 +159,7 @@ fn table(stage: &StageWaits) -> Table {
 fn stages(waits: &Waits) -> Table {
     let row = |stage: &StageWaits| -> Vec<Cell> {
         vec![
-            words(stage_name(stage.stage)),
+            words(stage.shown(stage_name(stage.stage))),
             right(number(stage.wait_ratio.value)),
             right(amount(stage.waiting.value.max(0.0))),
             long(known(&stage.waiting)),
@@ -202,7 +202,10 @@ pub fn parts(report: &Report) -> Vec<Part> {
     for stage in waits.stages.iter().filter(|stage| is_waited_at(stage)) {
         parts.push(Part::Picture(picture(stage, length_ns)));
         parts.push(Part::Details {
-            summary: format!("Table of the waits at the {}", stage_name(stage.stage)),
+            summary: format!(
+                "Table of the waits at the {}",
+                stage.shown(stage_name(stage.stage))
+            ),
             parts: vec![Part::Table(table(stage))],
         });
     }

@@ -2,7 +2,7 @@
 //! Arguments of `weir profile`.
 
 use super::moments::{MomentSpan, RecordingMoment};
-use crate::cli::quantities::Span;
+use crate::cli::quantities::{Rate, Span};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -196,6 +196,11 @@ pub struct ReportArgs {
     /// What it shows.
     #[command(flatten)]
     pub shown: ShownArgs,
+
+    /// The most that DRAM of a socket gives, as measured: for the time without CXL memory [default: what the
+    /// file says, if it does]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub dram_bandwidth: Option<Rate>,
 
     /// Print everything as JSON
     #[arg(long)]

@@ -16,7 +16,7 @@ mod tables;
 pub mod waits_in;
 
 use crate::cli::exit::{Exit, print, print_json};
-use crate::cli::quantities::Span;
+use crate::cli::quantities::{Rate, Span};
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use cli::{DiffArgs, ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
@@ -204,7 +204,10 @@ fn part_of(path: &Path, file: WindowFile, span: TimeSpan) -> Result<WindowFile> 
 
 fn show(args: &ReportArgs) -> Result<Exit> {
     let part = &args.part;
-    let file = part_of(&args.file, windows_of(&args.file)?, part.span())?;
+    let mut file = part_of(&args.file, windows_of(&args.file)?, part.span())?;
+    if let Some(Rate(most)) = args.dram_bandwidth {
+        file.header.dram_bytes_per_sec = Some(Nanos::rounded(most.get()).0);
+    }
     let idle = part.idle.as_deref().map(windows_of).transpose()?;
     let options = report::Options {
         idle: idle.as_ref(),

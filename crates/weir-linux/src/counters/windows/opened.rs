@@ -6,10 +6,11 @@ use super::error::RecordError;
 use super::lanes::{CountingLane, LaneBox};
 use super::perf::Perf;
 use super::places::{CountingPlace, NewPlace};
-use super::subjects::{Asked, Subject, socket};
-use super::sums::LaneSums;
+use super::subjects::{Asked, CpuSockets, Subject};
+use super::sums::Pool;
 use super::wanted::is_of_core;
 use crate::counters::pmu::{PerfScope, denied};
+use crate::inventory::cpu_topology::socket_of_cxl_pmu;
 use crate::inventory::numa::online;
 use crate::kernel::fd_budget::descriptors;
 use crate::options::Roots;
@@ -18,16 +19,6 @@ use std::io;
 use weir_core::window::CountScope;
 use weir_core::{Missing, Role};
 use weir_events::Scope;
-
-/// Counts of several places in one sum.
-pub(super) struct Pool {
-    pub(super) lane: usize,
-    pub(super) of: CountScope,
-    /// Place of the workload among the subjects; nothing for the machine's.
-    pub(super) subject: Option<usize>,
-    pub(super) window: LaneSums,
-    pub(super) all: LaneSums,
-}
 
 /// Everything that is open.
 pub(super) struct OpenCounters {
@@ -46,6 +37,9 @@ pub(super) struct OpenCounters {
     pub(super) events_apart: Option<Missing>,
     /// PMUs at each port and device, with their sockets.
     pub(super) pmus: BTreeMap<CountScope, BTreeSet<String>>,
+    /// Sockets of these ports and devices, as far as known.
+    attached: BTreeMap<CountScope, u32>,
+    sockets: CpuSockets,
     cpus: BTreeSet<u32>,
     /// Sets that the kernel refuses though it takes their events one by one.
     refused: BTreeMap<(usize, usize), Missing>,
@@ -76,6 +70,8 @@ impl OpenCounters {
             summed: BTreeMap::new(),
             events_apart: None,
             pmus: BTreeMap::new(),
+            attached: BTreeMap::new(),
+            sockets: CpuSockets::new(roots),
             cpus: online(roots).unwrap_or_default().into_iter().collect(),
             refused: BTreeMap::new(),
             is_other_tree: false,
@@ -183,13 +179,8 @@ impl OpenCounters {
         if let Some(known) = self.pools.iter().position(is_it) {
             return known;
         }
-        self.pools.push(Pool {
-            lane,
-            of,
-            subject,
-            window: LaneSums::new(&self.lanes[lane]),
-            all: LaneSums::new(&self.lanes[lane]),
-        });
+        let sums = Pool::new(lane, &self.lanes[lane], (of, subject));
+        self.pools.push(sums);
         self.pools.len() - 1
     }
 
@@ -223,12 +214,9 @@ impl OpenCounters {
                 let of = match self.lanes[lane].scope {
                     Scope::Port => CountScope::Port(index),
                     Scope::Device | Scope::Group => CountScope::Device(index),
-                    _ => CountScope::Socket(socket(&self.roots, *cpu)),
+                    _ => CountScope::Socket(self.sockets.of(*cpu)),
                 };
-                if !matches!(of, CountScope::Socket(_)) {
-                    let named = format!("{}, socket {}", events.name, socket(&self.roots, *cpu));
-                    self.pmus.entry(of).or_default().insert(named);
-                }
+                self.name(of, events, *cpu);
                 let new = NewPlace {
                     lane,
                     pool: Some(self.pool(lane, of, None)),
@@ -244,13 +232,36 @@ impl OpenCounters {
         }
     }
 
+    /// Keeps what a port or a device is.
+    fn name(&mut self, of: CountScope, events: &LaneBox, cpu: u32) {
+        let socket = match of {
+            CountScope::Port(_) => Some(self.sockets.of(cpu)),
+            CountScope::Device(_) => socket_of_cxl_pmu(&self.roots, &events.name),
+            _ => return,
+        };
+        let named = match socket {
+            Some(socket) => format!("{}, socket {socket}", events.name),
+            None => events.name.clone(),
+        };
+        self.pmus.entry(of).or_default().insert(named);
+        self.attached.extend(socket.map(|socket| (of, socket)));
+    }
+
+    /// Sockets of ports and devices; none where the machine has one only.
+    pub(super) fn attached(&self) -> BTreeMap<CountScope, u32> {
+        match self.sockets.are_several() {
+            true => self.attached.clone(),
+            false => BTreeMap::new(),
+        }
+    }
+
     /// A CPU: for all tasks, or for each cgroup.
     fn open_cpu(&mut self, lane: usize, cpu: u32) -> Result<(), RecordError> {
         let Some(events) = self.lanes[lane].boxes.first().cloned() else {
             return Ok(());
         };
         if matches!(self.asked, Asked::Machine) {
-            let of = CountScope::Socket(socket(&self.roots, cpu));
+            let of = CountScope::Socket(self.sockets.of(cpu));
             let new = NewPlace {
                 lane,
                 pool: Some(self.pool(lane, of, None)),
@@ -384,15 +395,22 @@ impl OpenCounters {
     pub(super) fn read(&mut self) -> usize {
         let mut unread = 0;
         for place in &mut self.places {
-            if let Some(pool) = place.pool {
-                unread += place.read(&mut self.pools[pool].window);
+            if let Some(pool) = place.pool.and_then(|pool| self.pools.get_mut(pool)) {
+                let before = pool.window.enabled_ns();
+                unread += place.read(&mut pool.window);
+                let more = pool.window.enabled_ns().saturating_sub(before);
+                pool.ran_on(place.cpu.and_then(|cpu| self.sockets.of_several(cpu)), more);
             }
         }
         for sums in &mut self.sums {
             let (pools, summed) = (&mut self.pools, self.summed.get(&sums.lane));
-            unread += sums.read(&mut |subject, set, before, now| {
-                if let Some(pool) = summed.and_then(|pools| pools.get(subject)) {
-                    pools[*pool].window.add(set, before, now);
+            let is_several = self.sockets.are_several();
+            unread += sums.read(&mut |of, [before, now]| {
+                let pool = summed.and_then(|pools| pools.get(of.subject));
+                if let Some(pool) = pool.and_then(|pool| pools.get_mut(*pool)) {
+                    pool.window.add(of.set, before, now);
+                    let more = now.enabled_ns.saturating_sub(before.enabled_ns);
+                    pool.ran_on(Some(of.socket).filter(|_| is_several), more);
                 }
             });
         }
@@ -422,6 +440,7 @@ impl OpenCounters {
             }
         }
         self.turn(turn);
+        self.sockets = CpuSockets::new(&self.roots);
         self.cpus = there;
     }
 }

@@ -9,7 +9,7 @@ use super::outcome::{NotCounted, grouped, nothing_counts};
 use super::perf::{KernelPerf, Perf};
 use super::places::CountingPlace;
 use super::subjects::{Asked, Subject, subjects};
-use super::sums::{LaneSums, cpu_time};
+use super::sums::LaneSums;
 use super::wanted::{family, is_of_core};
 use crate::counters::pmu::Machine;
 use crate::kernel::clock::{now, sleep_until};
@@ -81,6 +81,12 @@ impl WindowRecorder {
         roles
             .filter_map(|role| Some((role.role, role.capacity?)))
             .collect()
+    }
+
+    /// Sockets that ports and devices are attached to, of a machine with several; without those of which that
+    /// is not known.
+    pub fn sockets(&self) -> BTreeMap<CountScope, u32> {
+        self.open.attached()
     }
 
     /// What ports and devices are, where there are several of a kind: `port 1: uncore_cxlcm_0, socket 1`.
@@ -195,7 +201,7 @@ impl WindowRecorder {
             let mut counts = self.counts_of(number);
             if let Some(subject) = pool.subject {
                 if !counts.is_empty() {
-                    counts.push(cpu_time(pool.window.enabled_ns(), pool.of));
+                    counts.extend(pool.cpu_times());
                 }
                 workloads.entry(subject).or_default().extend(counts);
             } else {
@@ -203,9 +209,7 @@ impl WindowRecorder {
             }
         }
         for pool in &mut self.open.pools {
-            let empty = LaneSums::new(&self.open.lanes[pool.lane]);
-            let sums = std::mem::replace(&mut pool.window, empty);
-            pool.all.add_all(&sums);
+            pool.end_window(&self.open.lanes[pool.lane]);
         }
         if std::mem::take(&mut self.is_first) {
             self.add_absent(&mut window.machine, &mut workloads);

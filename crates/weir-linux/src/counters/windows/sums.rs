@@ -11,6 +11,7 @@
 
 use super::lanes::{CountingLane, LanePart, LaneRole};
 use crate::counters::pmu::Counted;
+use std::collections::BTreeMap;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 use weir_core::window::{Count, CountProvenance, CountScope};
 use weir_core::{Missing, Nanos, Role};
@@ -167,8 +168,65 @@ impl LaneSums {
     }
 }
 
+/// Counts of several places in one sum.
+pub(super) struct Pool {
+    pub(super) lane: usize,
+    pub(super) of: CountScope,
+    /// Place of the workload among the subjects; nothing for the machine's.
+    pub(super) subject: Option<usize>,
+    pub(super) window: LaneSums,
+    pub(super) all: LaneSums,
+    /// CPU time in the window by socket, of a workload on a machine with several.
+    socket_ns: BTreeMap<u32, u64>,
+}
+
+impl Pool {
+    /// Of this lane, which has this place among all: counts here, and for this subject.
+    pub(super) fn new(
+        number: usize,
+        lane: &CountingLane,
+        (of, subject): (CountScope, Option<usize>),
+    ) -> Pool {
+        Pool {
+            lane: number,
+            of,
+            subject,
+            window: LaneSums::new(lane),
+            all: LaneSums::new(lane),
+            socket_ns: BTreeMap::new(),
+        }
+    }
+
+    /// Notes that so much of the window's time was on this socket.
+    pub(super) fn ran_on(&mut self, socket: Option<u32>, ns: u64) {
+        if let Some(socket) = socket.filter(|_| self.subject.is_some()) {
+            let all = self.socket_ns.entry(socket).or_default();
+            *all = all.saturating_add(ns);
+        }
+    }
+
+    /// CPU time in the window, by socket where that is known.
+    pub(super) fn cpu_times(&self) -> Vec<Count> {
+        match self.socket_ns.is_empty() {
+            true => vec![cpu_time(self.window.enabled_ns(), self.of)],
+            false => self
+                .socket_ns
+                .iter()
+                .map(|(socket, ns)| cpu_time(*ns, CountScope::Socket(*socket)))
+                .collect(),
+        }
+    }
+
+    /// Ends the window, whose counts are part of all.
+    pub(super) fn end_window(&mut self, lane: &CountingLane) {
+        let sums = std::mem::replace(&mut self.window, LaneSums::new(lane));
+        self.all.add_all(&sums);
+        self.socket_ns.values_mut().for_each(|ns| *ns = 0);
+    }
+}
+
 /// CPU time of a workload, as its counters know it.
-pub(super) fn cpu_time(enabled_ns: u64, of: CountScope) -> Count {
+fn cpu_time(enabled_ns: u64, of: CountScope) -> Count {
     Count {
         role: Role::new(Stage::Core, AccessPath::Any, Target::Any, Quantity::TimeNs),
         of,

@@ -14,8 +14,9 @@ pub use frames::WindowEncoder;
 
 use crate::stages::Capacities;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_core::Window;
-use weir_core::window::Count;
+use weir_core::window::{Count, CountScope};
 
 /// The format of plain text.
 pub const VERSION: u32 = 1;
@@ -48,6 +49,12 @@ pub struct Header {
     /// Entries of queues, by the role of their occupancy.
     #[serde(default, skip_serializing_if = "Capacities::is_empty")]
     pub capacities: Capacities,
+    /// Sockets that ports and devices are attached to, where there are several sockets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sockets: BTreeMap<CountScope, u32>,
+    /// The most bytes that DRAM of a socket gives in a second, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_bytes_per_sec: Option<u64>,
     /// What a reader must know: lines that could not be read, events that count in user mode only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -61,6 +68,8 @@ impl Header {
             family: None,
             source: source.into(),
             capacities: Capacities::new(),
+            sockets: BTreeMap::new(),
+            dram_bytes_per_sec: None,
             notes: Vec::new(),
         }
     }

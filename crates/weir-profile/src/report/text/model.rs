@@ -94,7 +94,7 @@ pub fn waits(out: &mut String, waits: &Result<Waits, Refusal>) {
     for stage in &waits.stages {
         answer(
             out,
-            &format!("{}: waiting ÷ idle residence", stage.stage),
+            &format!("{}: waiting ÷ idle residence", stage.shown(stage.stage)),
             &Ok(stage.wait_ratio.clone()),
         );
         answer(out, "  requests that wait", &Ok(stage.waiting.clone()));

@@ -179,6 +179,7 @@ fn count(
         let header = Header {
             family: recorder.family().map(str::to_owned),
             capacities: recorder.capacities().into_iter().collect(),
+            sockets: recorder.sockets(),
             ..Header::new("weir profile live")
         };
         recorder.start()?;

@@ -63,6 +63,7 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     let header = Header {
         family: recorder.family().map(str::to_owned),
         capacities: recorder.capacities().into_iter().collect(),
+        sockets: recorder.sockets(),
         notes: notes(&recorder),
         ..Header::new("weir profile record")
     };

@@ -9,6 +9,7 @@ use super::{ServerRecording, record_idle, record_server};
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
+use weir_core::window::role::Quantity;
 use weir_core::window::{Count, CountScope, WorkloadCounts};
 use weir_core::{Nanos, Role, Window, WorkloadId};
 use weir_hw::server::Scenario;
@@ -112,6 +113,10 @@ fn joined(mut files: Vec<WindowFile>) -> WindowFile {
             ports,
             devices,
         };
+        let is_attached =
+            |of: &CountScope| matches!(of, CountScope::Port(_) | CountScope::Device(_));
+        let attached = scopes.iter().map(|of| place.of(*of)).filter(is_attached);
+        header.sockets.extend(attached.map(|of| (of, socket)));
         ports += count_of(&scopes, |of| matches!(of, CountScope::Port(_)));
         devices += count_of(&scopes, |of| matches!(of, CountScope::Device(_)));
         let windows = file.windows.into_iter().map(|window| place.window(window));
@@ -155,36 +160,51 @@ struct SocketPlace {
 }
 
 impl SocketPlace {
+    /// Where a place of this socket stands among all.
+    fn of(&self, place: CountScope) -> CountScope {
+        match place {
+            CountScope::Socket(_) => CountScope::Socket(self.socket),
+            CountScope::Port(number) => CountScope::Port(self.ports + number),
+            CountScope::Device(number) => CountScope::Device(self.devices + number),
+            CountScope::All | CountScope::Cpu(_) | CountScope::Box(_) => place,
+        }
+    }
+
     fn window(&self, mut window: Window) -> Window {
         let mut boxes: BTreeMap<Role, Vec<Count>> = BTreeMap::new();
         let mut machine = Vec::new();
         for mut count in std::mem::take(&mut window.machine) {
-            match count.of {
-                CountScope::Box(_) => {
-                    boxes.entry(count.role).or_default().push(count);
-                    continue;
-                }
-                CountScope::Socket(_) => count.of = CountScope::Socket(self.socket),
-                CountScope::Port(number) => count.of = CountScope::Port(self.ports + number),
-                CountScope::Device(number) => count.of = CountScope::Device(self.devices + number),
-                CountScope::All | CountScope::Cpu(_) => {}
+            if matches!(count.of, CountScope::Box(_)) {
+                boxes.entry(count.role).or_default().push(count);
+                continue;
             }
+            count.of = self.of(count.of);
             machine.push(count);
         }
         machine.extend(summed(boxes.values(), CountScope::Socket(self.socket)));
         window.machine = machine;
-        let named = |counts: WorkloadCounts| WorkloadCounts {
-            id: WorkloadId::new(format!("socket{}/{}", self.socket, counts.id.as_str())),
-            ..counts
-        };
-        window.workloads = window.workloads.into_iter().map(named).collect();
+        let workloads = window.workloads.into_iter();
+        window.workloads = workloads.map(|counts| self.workload(counts)).collect();
         window
+    }
+
+    /// A workload by its name among all, with its CPU time by socket, as `weir profile record` writes it.
+    fn workload(&self, mut workload: WorkloadCounts) -> WorkloadCounts {
+        let id = format!("socket{}/{}", self.socket, workload.id.as_str());
+        workload.id = WorkloadId::new(id);
+        for count in &mut workload.counts {
+            if count.role.quantity == Quantity::TimeNs {
+                count.of = CountScope::Socket(self.socket);
+            }
+        }
+        workload
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_profile::findings::RuleOutcome;
     use weir_profile::report::{Options, report};
 
     /// A full device at socket 0 beside a healthy one at socket 1: it is named, with its socket's figures
@@ -208,7 +228,7 @@ mod tests {
         let found = |rule: &str, subject: &str| {
             let mut rules = said.rules.iter();
             rules.find_map(|one| match &one.outcome {
-                weir_profile::findings::RuleOutcome::Found(finding)
+                RuleOutcome::Found(finding)
                     if (one.rule, one.subject.as_str()) == (rule, subject) =>
                 {
                     Some(finding.places.clone())
@@ -238,6 +258,48 @@ mod tests {
         for (socket, device) in [0, 1].map(CountScope::Device).into_iter().enumerate() {
             let ratio = residence(device) / alone(socket);
             assert!((ratio - 1.0).abs() < 1e-9, "{device}: {ratio}");
+        }
+    }
+
+    /// What a workload waits for, and behind which others, is of its own socket.
+    #[test]
+    fn no_workload_is_behind_one_of_the_other_socket() {
+        for name in ["llc-displaced:strong+healthy", "healthy+tor-held:strong"] {
+            let scenarios = SocketRuns::named(name).unwrap().scenarios(5).unwrap();
+            let made = record_sockets(&scenarios).unwrap();
+            assert_eq!(
+                made.file.header.sockets[&CountScope::Device(1)],
+                1,
+                "{name}"
+            );
+            let options = Options {
+                idle: Some(&made.idle),
+                ..Options::default()
+            };
+            let said = report(&made.file, &options);
+            let socket = |name: &str| name.split('/').next().map(str::to_owned);
+            let mut found = 0;
+            for one in said.rules.iter().filter(|one| one.subject != "machine") {
+                let RuleOutcome::Found(finding) = &one.outcome else {
+                    continue;
+                };
+                for blame in &finding.because_of {
+                    found += 1;
+                    assert_eq!(socket(&blame.workload), socket(&one.subject), "{finding:?}");
+                }
+            }
+            assert!(found > 0, "{name}: {:?}", said.headline);
+            let waits = said.waits.unwrap();
+            let places = waits.stages.iter().map(|stage| stage.place.unwrap());
+            let places: std::collections::BTreeSet<CountScope> = places.collect();
+            assert_eq!(places, [0, 1].map(CountScope::Socket).into());
+            for stage in &waits.stages {
+                let own = stage.place.map(|place| place.to_string().replace(':', ""));
+                let rows = stage.rows.iter().map(|row| &row.workload);
+                for name in rows.chain(stage.behind.iter().map(|one| &one.workload)) {
+                    assert_eq!(socket(name), own);
+                }
+            }
         }
     }
 

@@ -55,6 +55,7 @@ pub fn window_file(
     WindowFile {
         header: Header {
             capacities: capacities(machine),
+            dram_bytes_per_sec: Some(Nanos::rounded(machine.dram.bytes_per_sec).0),
             notes: notes.collect(),
             ..Header::new(source)
         },

@@ -3,6 +3,7 @@
 //! read, and gone with this process.
 
 use crate::counters::pmu::Counted;
+use crate::inventory::cpu_topology::socket;
 use crate::kernel::bpf::{self, BpfValue, bpf_values};
 use crate::kernel::skeletons::set_counts::types::{set_cpu_ctx, set_sum, set_sum_key};
 use crate::kernel::skeletons::set_counts::{
@@ -10,18 +11,18 @@ use crate::kernel::skeletons::set_counts::{
 };
 use crate::options::Roots;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput};
-use std::collections::BTreeSet;
+use libbpf_rs::{Link, MapCore, MapFlags};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::RawFd;
 use weir_core::Missing;
-
-/// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
-const ON_CPU: u32 = 1;
 
 bpf_values!(set_cpu_ctx, set_sum, set_sum_key);
 
 /// Events of a set, at most.
 pub(super) const SET_EVENTS_MAX: usize = MAX_SET_EVENTS as usize;
+
+/// Counts on the CPUs of each socket.
+pub(crate) type BySocket = BTreeMap<u32, Counted>;
 
 /// Adds up by cgroup what the sets of a lane count on each CPU for all tasks.
 pub(crate) trait CgroupCounter {
@@ -57,7 +58,7 @@ pub(crate) trait CgroupCounter {
     ///
     /// # Errors
     /// The kernel does not say.
-    fn sum(&mut self, cgroup: u64, set: usize) -> Result<Counted, Missing>;
+    fn sum(&mut self, cgroup: u64, set: usize) -> Result<BySocket, Missing>;
 }
 
 /// The program, in the kernel as long as this lives.
@@ -66,6 +67,8 @@ pub(crate) struct CgroupCounterBpf {
     link: Option<Link>,
     skel: SetCountsSkel<'static>,
     cpus: BTreeSet<u32>,
+    /// By CPU.
+    sockets: Vec<u32>,
     lost: u64,
 }
 
@@ -84,6 +87,9 @@ impl CgroupCounterBpf {
             link: None,
             skel,
             cpus: BTreeSet::new(),
+            sockets: (0..u32::try_from(cpu_count).unwrap_or(u32::MAX))
+                .map(|cpu| socket(roots, cpu).unwrap_or(0))
+                .collect(),
             lost: 0,
         })
     }
@@ -96,12 +102,7 @@ impl CgroupCounterBpf {
 
     /// Lets a CPU add up to now. One that went offline has nothing to say.
     fn count_on(&self, cpu: u32) {
-        let input = ProgramInput {
-            cpu,
-            flags: ON_CPU,
-            ..ProgramInput::default()
-        };
-        if let Err(why) = self.skel.progs.weir_set_now.test_run(input) {
+        if let Err(why) = bpf::run_on(&self.skel.progs.weir_set_now, cpu) {
             tracing::trace!(cpu, %why, "not brought up to now");
         }
     }
@@ -181,7 +182,7 @@ impl CgroupCounter for CgroupCounterBpf {
         more
     }
 
-    fn sum(&mut self, cgroup: u64, set: usize) -> Result<Counted, Missing> {
+    fn sum(&mut self, cgroup: u64, set: usize) -> Result<BySocket, Missing> {
         let key = set_sum_key {
             cgroup,
             set: set as u64,
@@ -189,17 +190,18 @@ impl CgroupCounter for CgroupCounterBpf {
         let sums = &self.skel.maps.set_sums;
         let found = sums.lookup_percpu(key.as_bytes(), MapFlags::ANY);
         let rows = found.map_err(|e| Missing::Lost(format!("counts of a cgroup: {e}")))?;
-        let mut all = Counted {
-            counts: vec![0; MAX_SET_EVENTS as usize],
-            ..Counted::default()
-        };
-        for row in rows.unwrap_or_default() {
-            let sum = set_sum::from_bytes(&row);
-            for (total, more) in all.counts.iter_mut().zip(sum.counts) {
+        let mut all = BySocket::new();
+        for (row, socket) in rows.unwrap_or_default().iter().zip(&self.sockets) {
+            let sum = set_sum::from_bytes(row);
+            let total = all.entry(*socket).or_insert_with(|| Counted {
+                counts: vec![0; MAX_SET_EVENTS as usize],
+                ..Counted::default()
+            });
+            for (total, more) in total.counts.iter_mut().zip(sum.counts) {
                 *total = total.wrapping_add(more);
             }
-            all.enabled_ns = all.enabled_ns.wrapping_add(sum.enabled_ns);
-            all.running_ns = all.running_ns.wrapping_add(sum.running_ns);
+            total.enabled_ns = total.enabled_ns.wrapping_add(sum.enabled_ns);
+            total.running_ns = total.running_ns.wrapping_add(sum.running_ns);
         }
         Ok(all)
     }

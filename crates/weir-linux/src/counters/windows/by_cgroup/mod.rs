@@ -8,7 +8,7 @@ use super::lanes::CountingLane;
 use super::places::CountingPlace;
 use super::subjects::Subject;
 use crate::counters::pmu::Counted;
-use counter::{CgroupCounter, SET_EVENTS_MAX};
+use counter::{BySocket, CgroupCounter, SET_EVENTS_MAX};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -21,7 +21,15 @@ pub(super) struct CgroupSums {
     cgroups: Vec<SummedCgroup>,
     set_count: usize,
     /// By cgroup and set.
-    last: BTreeMap<(u64, usize), Counted>,
+    last: BTreeMap<(u64, usize), BySocket>,
+}
+
+/// A set, and where it counted for which subject.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SummedSet {
+    pub(super) subject: usize,
+    pub(super) set: usize,
+    pub(super) socket: u32,
 }
 
 /// A cgroup that is asked for.
@@ -95,9 +103,9 @@ impl CgroupSums {
         self.counter.turn(set);
     }
 
-    /// Gives to `add` what each set has counted for each subject since the last read: subject, set, before
+    /// Gives to `add` what each set has counted for each subject on each socket since the last read: before
     /// and now. Returns how many sums could not be read, and how many runs were not counted.
-    pub(super) fn read(&mut self, add: &mut dyn FnMut(usize, usize, &Counted, &Counted)) -> usize {
+    pub(super) fn read(&mut self, add: &mut dyn FnMut(SummedSet, [&Counted; 2])) -> usize {
         let lost = self.counter.count_now();
         let mut unread = usize::try_from(lost).unwrap_or(usize::MAX);
         let mut now = BTreeMap::new();
@@ -116,9 +124,15 @@ impl CgroupSums {
                 let sets = 0..self.set_count;
                 sets.map(move |set| (*id, set))
             }) {
-                if let Some(sum) = now.get(&(id, set)) {
-                    let before = self.last.get(&(id, set)).unwrap_or(&none);
-                    add(cgroup.subject, set, before, sum);
+                let last = self.last.get(&(id, set));
+                for (socket, sum) in now.get(&(id, set)).into_iter().flatten() {
+                    let before = last.and_then(|last| last.get(socket)).unwrap_or(&none);
+                    let summed = SummedSet {
+                        subject: cgroup.subject,
+                        set,
+                        socket: *socket,
+                    };
+                    add(summed, [before, sum]);
                 }
             }
         }

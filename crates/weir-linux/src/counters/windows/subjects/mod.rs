@@ -2,12 +2,13 @@
 //! Of which tasks cores count: all of the machine, those of cgroups, or a process with all that it starts.
 
 mod command;
+mod sockets;
 
 pub use command::HeldCommand;
+pub(super) use sockets::CpuSockets;
 
 use super::error::RecordError;
 use crate::kernel::files::read_path;
-use crate::kernel::parse::decimal;
 use crate::options::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -165,12 +166,4 @@ fn alike(path: &Path) -> Option<String> {
     let beside = std::fs::read_dir(path.parent()?).ok()?.flatten();
     let mut names = beside.filter_map(|entry| entry.file_name().into_string().ok());
     names.find(|other| other.split('.').next() == Some(name))
-}
-
-/// The socket of a CPU; 0 where the kernel does not say.
-pub(super) fn socket(roots: &Roots, cpu: u32) -> u32 {
-    let path = format!("devices/system/cpu/cpu{cpu}/topology/physical_package_id");
-    let text = read_path(&roots.sys.join(path));
-    let number = text.ok().and_then(|text| decimal(&text).ok());
-    number.and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
 }

@@ -6,7 +6,8 @@ use super::{roots, sapphire};
 use crate::counters::windows::{Asked, WindowRecorder};
 use crate::fake::Fake;
 use crate::kernel::clock::made;
-use weir_core::window::WorkloadCounts;
+use weir_core::window::role::Quantity;
+use weir_core::window::{CountScope, WorkloadCounts};
 use weir_core::{Nanos, Window};
 use weir_events::Config;
 
@@ -24,8 +25,12 @@ fn recorder(fake: &Fake, perf: &FakePerf, names: &[&str], parts: &[f64]) -> Wind
 
 fn value(workload: &WorkloadCounts, name: &str) -> f64 {
     let role = name.parse().unwrap();
-    let count = workload.counts.iter().find(|count| count.role == role);
-    *count.unwrap().value.as_ref().unwrap() as f64
+    let counts = workload.counts.iter().filter(|count| count.role == role);
+    let values: Vec<f64> = counts
+        .map(|count| *count.value.as_ref().unwrap() as f64)
+        .collect();
+    assert!(!values.is_empty(), "{name}");
+    values.iter().sum()
 }
 
 /// Clocks and CPU time of each workload, over windows.
@@ -76,6 +81,47 @@ fn each_cpu_has_the_events_once_however_many_cgroups_there_are() {
         );
     }
     assert_eq!((recorder.unread(), recorder.events_apart()), (0, None));
+}
+
+/// CPU time of the first workload by socket, in two windows of a second, in hundredths of it.
+fn times_by_socket(recorder: &mut WindowRecorder) -> Vec<(CountScope, u64)> {
+    recorder.start().unwrap();
+    let windows = [0, 1].map(|_| recorder.window(SECOND, &|| false));
+    let counts = windows
+        .iter()
+        .flat_map(|window| &window.workloads[0].counts);
+    let times = counts.filter(|count| count.role.quantity == Quantity::TimeNs);
+    let parts = times.map(|time| {
+        let ns = time.value.clone().unwrap();
+        (time.of, (ns + 5_000_000) / 10_000_000)
+    });
+    parts.collect()
+}
+
+#[test]
+fn cpu_time_is_known_by_socket() {
+    let (_clock, fake, perf) = (made::clock(), sapphire(), FakePerf::new());
+    perf.0.borrow_mut().second_socket = 0.25;
+    let mut by_program = recorder(&fake, &perf, &["a.slice"], &[0.4]);
+    let expected = [(0, 40), (1, 10)].map(|(socket, part)| (CountScope::Socket(socket), part));
+    assert_eq!(
+        times_by_socket(&mut by_program),
+        [expected, expected].concat()
+    );
+    let mut by_events = recorder(&fake, &FakePerf::new(), &["a.slice"], &[]);
+    let expected = [0, 1].map(|socket| (CountScope::Socket(socket), 100));
+    assert_eq!(
+        times_by_socket(&mut by_events),
+        [expected, expected].concat()
+    );
+    // A machine with one socket has one sum.
+    fake.write(
+        "sys/devices/system/cpu/cpu1/topology/physical_package_id",
+        "0\n",
+    );
+    let mut single = recorder(&fake, &FakePerf::new(), &["a.slice"], &[]);
+    assert_eq!(times_by_socket(&mut single), [(CountScope::All, 200); 2]);
+    assert!(single.sockets().is_empty());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! A perf that counts by the made clock: each event a number of times a microsecond that its encoding gives.
 
 use crate::counters::pmu::{Counted, PerfScope};
-use crate::counters::windows::by_cgroup::counter::CgroupCounter;
+use crate::counters::windows::by_cgroup::counter::{BySocket, CgroupCounter};
 use crate::counters::windows::perf::{GroupRequest, Perf, PerfGroup};
 use crate::kernel::clock::now;
 use crate::options::Roots;
@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) factor: Factor,
     /// What each cgroup has of the counts of a CPU, where a program adds up by cgroup; else none.
     pub(super) parts: Vec<f64>,
+    /// What a cgroup has on the second CPU, times that on the first.
+    pub(super) second_socket: f64,
     /// Whether the kernel refuses to attach the program.
     pub(super) is_unattached: bool,
     /// Runs that the program could not count.
@@ -96,6 +98,7 @@ impl FakePerf {
             running: Box::new(|_| 1.0),
             factor: Box::new(|_| 1.0),
             parts: Vec::new(),
+            second_socket: 1.0,
             is_unattached: false,
             lost: 0,
             said: None,
@@ -213,19 +216,22 @@ impl CgroupCounter for FakeCounter {
         std::mem::take(&mut self.world.borrow_mut().lost)
     }
 
-    fn sum(&mut self, cgroup: u64, set: usize) -> Result<Counted, Missing> {
+    fn sum(&mut self, cgroup: u64, set: usize) -> Result<BySocket, Missing> {
         let world = self.world.borrow();
         let place = self.cgroups.iter().position(|known| *known == cgroup);
-        let part = world.parts[place.unwrap()];
-        let mut all = Counted::default();
-        for (_, number) in self.sets.iter().filter(|((_, of), _)| *of == set) {
+        let mut part = world.parts[place.unwrap()];
+        let mut all = BySocket::new();
+        // CPUs have a socket each. Of what a cgroup has, the second has as much as the world says.
+        for ((cpu, _), number) in self.sets.iter().filter(|((_, of), _)| *of == set) {
             let counted = world.counted(*number);
-            all.counts.resize(counted.counts.len(), 0);
-            for (total, more) in all.counts.iter_mut().zip(counted.counts) {
-                *total += (more as f64 * part) as u64;
-            }
-            all.enabled_ns += (counted.enabled_ns as f64 * part) as u64;
-            all.running_ns += (counted.running_ns as f64 * part) as u64;
+            let part_of = |more: u64| (more as f64 * part) as u64;
+            let sum = Counted {
+                counts: counted.counts.iter().map(|count| part_of(*count)).collect(),
+                enabled_ns: part_of(counted.enabled_ns),
+                running_ns: part_of(counted.running_ns),
+            };
+            all.insert(*cpu, sum);
+            part *= world.second_socket;
         }
         Ok(all)
     }

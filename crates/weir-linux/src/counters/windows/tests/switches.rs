@@ -2,7 +2,7 @@
 //! The program that adds up by cgroup, in the kernel that runs the tests: two cgroups, and events of
 //! software, which each kernel has.
 
-use crate::counters::pmu::PerfScope;
+use crate::counters::pmu::{Counted, PerfScope};
 use crate::counters::windows::by_cgroup::counter::{CgroupCounter, CgroupCounterBpf};
 use crate::counters::windows::perf::{GroupRequest, KernelPerf, Perf, PerfGroup};
 use crate::fake::Fake;
@@ -155,10 +155,26 @@ impl Loaded {
         self.counter.turn(to);
     }
 
+    /// What a set has counted for a cgroup, on all sockets.
+    fn sum(&mut self, cgroup: u64, set: usize) -> Counted {
+        let sockets = self.counter.sum(cgroup, set).unwrap();
+        let mut all = Counted::default();
+        for sum in sockets.values() {
+            all.counts.resize(sum.counts.len(), 0);
+            all.counts
+                .iter_mut()
+                .zip(&sum.counts)
+                .for_each(|(all, more)| *all += more);
+            all.enabled_ns += sum.enabled_ns;
+            all.running_ns += sum.running_ns;
+        }
+        all
+    }
+
     /// CPU time of a cgroup, in which no set but `set` counted.
     fn time_ns(&mut self, cgroup: u64, set: usize) -> u64 {
         self.counter.count_now();
-        let sum = self.counter.sum(cgroup, set).unwrap();
+        let sum = self.sum(cgroup, set);
         assert_eq!(sum.enabled_ns, sum.running_ns, "nothing is multiplexed");
         sum.enabled_ns
     }
@@ -201,7 +217,7 @@ fn the_kernel_adds_to_the_cgroup_that_runs() {
         "{counted} of {used} ns"
     );
     // Each fork of the one beside has some dozens of faults.
-    let faults = loaded.counter.sum(a_id, 0).unwrap().counts[1];
+    let faults = loaded.sum(a_id, 0).counts[1];
     assert!(faults < 1000, "{faults} faults");
     assert_eq!(loaded.time_ns(b_id, 0), used_ns(&b) - b_before, "it waits");
     // A turn that no switch notices: this process keeps its CPU, and sets that had no turn have no counts.
@@ -217,16 +233,16 @@ fn the_kernel_adds_to_the_cgroup_that_runs() {
         loaded.time_ns(b_id, 0) > 0,
         "it ended in the turn of the first set"
     );
-    let sum = |loaded: &mut Loaded, id, set| loaded.counter.sum(id, set).unwrap();
+    let sum = |loaded: &mut Loaded, id, set| loaded.sum(id, set);
     assert_eq!(
         sum(&mut loaded, b_id, 2).enabled_ns,
         0,
         "it did not run in that turn"
     );
-    assert_eq!(
-        sum(&mut loaded, a_id, 1).counts,
-        [0; 16],
-        "the second set had no turn"
+    let second = sum(&mut loaded, a_id, 1).counts;
+    assert!(
+        second.iter().all(|count| *count == 0),
+        "it had no turn: {second:?}"
     );
     assert!(sum(&mut loaded, a_id, 0).counts[0] > 0);
     assert_eq!(loaded.counter.count_now(), 0, "no run was lost");

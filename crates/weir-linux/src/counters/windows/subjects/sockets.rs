@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sockets of CPUs, read once: counts of each CPU are of its socket.
+
+use crate::inventory::cpu_topology::socket;
+use crate::inventory::numa::online;
+use crate::options::Roots;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The socket of each CPU that is online.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct CpuSockets(BTreeMap<u32, u32>);
+
+impl CpuSockets {
+    /// Reads them.
+    pub(in super::super) fn new(roots: &Roots) -> CpuSockets {
+        let cpus = online(roots).unwrap_or_default().into_iter();
+        let known = cpus.filter_map(|cpu| Some((cpu, socket(roots, cpu)?)));
+        CpuSockets(known.collect())
+    }
+
+    /// The socket of a CPU; 0 where the kernel does not say.
+    pub(in super::super) fn of(&self, cpu: u32) -> u32 {
+        self.0.get(&cpu).copied().unwrap_or(0)
+    }
+
+    /// The same of a machine with several; nothing where it has one only.
+    pub(in super::super) fn of_several(&self, cpu: u32) -> Option<u32> {
+        self.are_several().then(|| self.of(cpu))
+    }
+
+    /// Whether there are several.
+    pub(in super::super) fn are_several(&self) -> bool {
+        let sockets: BTreeSet<u32> = self.0.values().copied().collect();
+        sockets.len() > 1
+    }
+}
