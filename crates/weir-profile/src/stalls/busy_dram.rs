@@ -134,11 +134,11 @@ mod tests {
     use crate::counts::tests::counts;
 
     /// Workloads on the machine.
-    const CHAINS: u64 = 30;
+    const CHAINS: u32 = 30;
 
     /// The machine of chains of a million loads each from each kind of memory, in a second.
     fn machine(dram_cycles: u64) -> Counts {
-        let lines = CHAINS * 1_000_000;
+        let lines = u64::from(CHAINS) * 1_000_000;
         counts(&[
             ("tor.any.any.clock", 2_000_000_000),
             ("tor.drd.dram-own.occupancy", dram_cycles * lines),
@@ -166,7 +166,7 @@ mod tests {
             fill_buffers: None,
         };
         let scene = DramScene {
-            sharers: vec![(sharer, sources); CHAINS as usize],
+            sharers: (0..CHAINS).map(|_| (sharer, sources)).collect(),
             machine: &machine,
             idle: &idle,
             bytes_per_sec,

@@ -156,6 +156,12 @@ impl WindowRecorder {
         has_any && over.count() == self.open.subjects.len()
     }
 
+    /// Whether there is something to count for: the first that is left is enough.
+    fn has_any_left(&mut self) -> bool {
+        let subjects = &mut self.open.subjects;
+        subjects.is_empty() || subjects.iter_mut().any(|subject| !subject.is_over())
+    }
+
     /// Workloads that have ended, or were removed.
     pub fn gone(&mut self) -> Vec<String> {
         let subjects = self.open.subjects.iter_mut();
@@ -167,7 +173,7 @@ impl WindowRecorder {
     /// Counts until the window is as long as `length`, `stop` says so, or there is nothing left to count for.
     pub fn window(&mut self, length: Nanos, stop: &dyn Fn() -> bool) -> Window {
         let until = Nanos(self.from.0.saturating_add(length.0));
-        while now() < until && !stop() && !self.is_over() {
+        while now() < until && !stop() && self.has_any_left() {
             sleep_until(self.turn_ends.min(until));
             let at = now();
             if at >= self.turn_ends {
@@ -178,6 +184,8 @@ impl WindowRecorder {
                 self.open.turn(self.turn);
             }
         }
+        // Whatever went meanwhile has no counts of its own any more.
+        self.is_over();
         let window = self.made();
         self.open.follow_cpus(self.turn);
         window
