@@ -114,9 +114,12 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "what if",
-        is: "time now ÷ time then: the same loads, stores and dependence in the same model, where CXL memory takes as long as \
-             DRAM, where all takes as long as in --idle, or without a neighbour's part of the waiting time",
-        needs: "those of the stalls; --idle but for the first",
+        is: "time now ÷ time then: the same loads, stores and dependence in the same model, where lines of CXL memory come from \
+             DRAM, where all takes as long as in --idle, or without a neighbour's part of the waiting time. DRAM is busier with \
+             those lines: its time is the one at which the models of all workloads and a queue of DRAM's bandwidth agree. Where \
+             the bandwidth is not known, or --idle is missing, DRAM is taken to be no busier",
+        needs: "those of the stalls; --idle but for the first; imc and port lines; dram_bytes_per_sec of the file, or \
+                --dram-bandwidth",
         refused: "the stalls are not split; DRAM's residence, or --idle, is missing",
     },
     Method {
@@ -131,9 +134,10 @@ pub const METHODS: &[Method] = &[
         name: "sockets, ports and devices one by one",
         is: "of kinds of which there are several: each queue's residence, waiting time and pressure by counts of the place alone, \
              its part of the requests at all such places, its lines, and how busy a port's link is. The rules on devices, links \
-             and DRAM look at each place, and name those at which they find something",
+             and DRAM look at each place, and name those at which they find something. A workload with nine tenths of its CPU \
+             time on one socket, and nine tenths of its lines from there, is judged by that socket alone",
         needs: "counts by socket:N, port:N, device:N. What the table of requests holds is told apart by socket, not by device; \
-                what a workload does is told apart by neither",
+                what a workload does is told apart by socket, if its CPU time is counted by socket",
         refused: "the place has no counts, or none in --idle for waiting times",
     },
     Method {

@@ -44,7 +44,7 @@ use weir_core::window::role::Stage;
 use weir_core::{Nanos, Role, Window};
 
 /// Version of the formulas: figures of two versions need not agree.
-pub const METHOD_VERSION: u32 = 4;
+pub const METHOD_VERSION: u32 = 5;
 /// Events without a role that a report names.
 const EVENTS_SHOWN: usize = 40;
 /// Neighbours without which a workload's time is estimated.

@@ -128,16 +128,16 @@ impl Waits {
         let stages = self.stages.iter().flat_map(|stage| {
             let rows = stage.rows.iter().map(|row| {
                 of(
-                    format!("{}: {}", stage.stage, row.workload),
+                    format!("{}: {}", stage.shown(stage.stage), row.workload),
                     &row.waiting_ns,
                 )
             });
             let ratio = of(
-                format!("{}: waiting ÷ idle residence", stage.stage),
+                format!("{}: waiting ÷ idle residence", stage.shown(stage.stage)),
                 &stage.wait_ratio,
             );
             let waiting = of(
-                format!("{}: requests that wait", stage.stage),
+                format!("{}: requests that wait", stage.shown(stage.stage)),
                 &stage.waiting,
             );
             [ratio, waiting].into_iter().chain(rows).collect::<Vec<_>>()

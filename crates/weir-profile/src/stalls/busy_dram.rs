@@ -55,6 +55,9 @@ pub fn dram_ns(scene: &DramScene) -> Result<f64, Refusal> {
         Ok::<f64, Refusal>((table.value - hit).max(0.0))
     };
     let (now_ns, idle_ns) = (residence(scene.machine)?, residence(scene.idle)?);
+    if idle_ns <= 0.0 {
+        return Err(Refusal::NotCalibrated);
+    }
     let lines = |stage, path, target| {
         let lines = scene
             .machine
@@ -207,5 +210,25 @@ mod tests {
             bytes_per_sec: 1e9,
         };
         assert!(dram_ns(&scene).is_err());
+    }
+
+    #[test]
+    fn an_idle_machine_whose_dram_takes_no_time_is_refused() {
+        let hits = ("tor.drd.own.occupancy", 140_000_000);
+        let idle = counts(&[
+            ("tor.any.any.clock", 2_000_000_000),
+            ("tor.drd.dram-own.occupancy", 140_000_000),
+            ("tor.drd.dram-own.inserts", 1_000_000),
+            hits,
+            ("tor.drd.own.inserts", 1_000_000),
+        ]);
+        let machine = machine(140);
+        let scene = DramScene {
+            sharers: Vec::new(),
+            machine: &machine,
+            idle: &idle,
+            bytes_per_sec: 1e9,
+        };
+        assert_eq!(dram_ns(&scene), Err(Refusal::NotCalibrated));
     }
 }

@@ -86,6 +86,10 @@ impl Header {
             let why = format!("capacities: {queue} has 0 entries, and a queue has one at least");
             return Err(WindowFileError::Line { line: 1, why });
         }
+        if header.dram_bytes_per_sec == Some(0) {
+            let why = "dram_bytes_per_sec is 0, and DRAM gives something".to_owned();
+            return Err(WindowFileError::Line { line: 1, why });
+        }
         Ok(header)
     }
 }
@@ -341,6 +345,10 @@ mod tests {
         );
         let none = said("occupancy\":16", "occupancy\":0");
         assert!(none.contains("line 1: capacities: lfb.drd.any"), "{none}");
+        let none = said("\"source\"", "\"dram_bytes_per_sec\":0,\"source\"");
+        assert!(none.contains("dram_bytes_per_sec is 0"), "{none}");
+        let none = said("\"source\"", "\"sockets\":{\"port\":1},\"source\"");
+        assert!(none.contains("port:N or device:N is wanted"), "{none}");
         assert!(said("tor.drd.cxl", "tor.drd.cow").contains("no target of a role is called"));
         let longer = said("\"running_ns\":1000000000", "\"running_ns\":1000000001");
         assert!(

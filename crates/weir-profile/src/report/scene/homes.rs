@@ -5,7 +5,7 @@
 
 use crate::counts::Counts;
 use crate::path_map::lines_of;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::window::CountScope;
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 use weir_core::{Role, Window};
@@ -28,7 +28,7 @@ pub struct Homes {
     /// Parts of the CPU time, by workload and socket. Without those of which that is not known.
     parts: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Workloads that fetch lines from other sockets.
-    remote: Vec<String>,
+    remote: BTreeSet<String>,
 }
 
 impl Homes {
@@ -81,7 +81,7 @@ impl Homes {
     }
 
     fn is_remote(&self, name: &str) -> bool {
-        self.remote.iter().any(|one| one == name)
+        self.remote.contains(name)
     }
 }
 
