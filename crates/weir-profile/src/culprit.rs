@@ -92,16 +92,15 @@ pub struct Waits {
 
 impl Waits {
     fn new(stages: Vec<StageWaits>) -> Waits {
-        let long = stages
-            .iter()
-            .filter(|stage| stage.wait_ratio.value >= WAIT_MIN);
-        let most = long.max_by(|a, b| a.waiting.value.total_cmp(&b.waiting.value));
         Waits {
-            bottleneck: most
-                .filter(|stage| stage.waiting.value >= 1.0)
-                .map(|stage| stage.stage),
+            bottleneck: bottleneck(&stages).map(|stage| stage.stage),
             stages,
         }
+    }
+
+    /// The bottleneck with its figures; nothing where none waits much.
+    pub fn bottleneck(&self) -> Option<&StageWaits> {
+        bottleneck(&self.stages)
     }
 
     /// Of sockets, side by side.
@@ -120,6 +119,15 @@ impl Waits {
     pub fn stage(&self, stage: Stage) -> Option<&StageWaits> {
         self.stages.iter().find(|one| one.stage == stage.word())
     }
+}
+
+/// The stage with the most waiting requests, of those at which requests wait for long.
+fn bottleneck(stages: &[StageWaits]) -> Option<&StageWaits> {
+    let long = stages
+        .iter()
+        .filter(|stage| stage.wait_ratio.value >= WAIT_MIN);
+    let most = long.max_by(|a, b| a.waiting.value.total_cmp(&b.waiting.value));
+    most.filter(|stage| stage.waiting.value >= 1.0)
 }
 
 /// Residence at a stage, ns: the port's is what the table of requests has longer than the device.

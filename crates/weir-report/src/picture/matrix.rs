@@ -17,7 +17,10 @@ const COLUMN_MIN: f32 = 62.0;
 /// Characters of a column's name.
 const NAME_CHARS: usize = 22;
 const WIDTH: f32 = 1200.0;
-const RIGHT: f32 = 130.0;
+/// Room for what stands behind a row.
+const RIGHT: f32 = 200.0;
+/// Characters of that.
+const NOTE_CHARS: usize = 24;
 
 /// A matrix.
 #[derive(Clone, Debug)]
@@ -102,6 +105,48 @@ fn row_marks(marks: &mut Vec<Mark>, row: &MatrixRow, top: f32, column: f32) {
         marks.push(words(Ink::Text, at, Anchor::Middle, 12.5, false, text));
     }
     let at = (LEFT + column * row.cells.len() as f32 + 10.0, middle);
-    let note = line(&row.note, 24);
+    let note = line(&row.note, NOTE_CHARS);
     marks.push(words(Ink::Muted, at, Anchor::Start, 12.0, false, note));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_row_is_on_the_picture() {
+        for columns in 1..=20 {
+            let cells = (0..columns).map(|_| (0.5, "6.06 µs".to_owned())).collect();
+            let made = matrix(&Matrix {
+                title: "Waits".into(),
+                axes: String::new(),
+                columns: (0..columns).map(|n| format!("workload {n}")).collect(),
+                rows: vec![MatrixRow {
+                    name: "workload 1".into(),
+                    cells,
+                    note: "= 0.112 requests waiting, and more".into(),
+                }],
+            });
+            let ends = made.marks.iter().filter_map(|mark| match mark {
+                Mark::Text {
+                    at,
+                    text,
+                    size,
+                    anchor: Anchor::Start,
+                    upwards: false,
+                    ..
+                } => {
+                    // The font's digits are 0.64 of its size wide, and most letters less.
+                    Some(at.0 + text.chars().count() as f32 * size * 0.64)
+                }
+                _ => None,
+            });
+            let end = ends.fold(0.0, f32::max);
+            assert!(
+                end > 300.0 && end <= made.size.0,
+                "{columns}: {end} of {:?}",
+                made.size
+            );
+        }
+    }
 }

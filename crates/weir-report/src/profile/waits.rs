@@ -185,8 +185,11 @@ pub fn parts(report: &Report) -> Vec<Part> {
         Ok(waits) => waits,
         Err(why) => return vec![Part::Words(format!("Not known: {why}."))],
     };
-    let bottleneck = match waits.bottleneck {
-        Some(stage) => format!("The bottleneck is the {}.", stage_name(stage)),
+    let bottleneck = match waits.bottleneck() {
+        Some(stage) => format!(
+            "The bottleneck is the {}.",
+            stage.shown(stage_name(stage.stage))
+        ),
         None => "No bottleneck: nothing waits for 30 % of its idle residence or more.".into(),
     };
     let mut parts = vec![

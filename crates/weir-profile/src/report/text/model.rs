@@ -87,9 +87,10 @@ pub fn waits(out: &mut String, waits: &Result<Waits, Refusal>) {
         Ok(waits) => waits,
         Err(why) => return line(out, &format!("  not known: {why}")),
     };
-    let named = waits
-        .bottleneck
-        .unwrap_or("none: nothing waits for 30 % of its idle residence or more");
+    let named = waits.bottleneck().map_or_else(
+        || "none: nothing waits for 30 % of its idle residence or more".to_owned(),
+        |stage| stage.shown(stage.stage),
+    );
     line(out, &format!("  bottleneck: {named}"));
     for stage in &waits.stages {
         answer(
