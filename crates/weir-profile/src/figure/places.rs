@@ -62,14 +62,19 @@ pub fn places_apart(windows: &[Window]) -> Vec<CountScope> {
         .collect()
 }
 
+/// Whether a count stays where those of other places of the same kind go: of one device of two it is one of
+/// this device, of any socket, or of everything.
+pub fn is_with(of: CountScope, place: CountScope) -> bool {
+    of == place || PlaceKind::of(of) != PlaceKind::of(place)
+}
+
 /// The machine's counts without those of other places of the same kind: one device of two, with all sockets.
 pub fn without_others(
     windows: &[Window],
     place: CountScope,
 ) -> impl Iterator<Item = &Count> + use<'_> {
-    let kind = PlaceKind::of(place);
     let counts = windows.iter().flat_map(|window| &window.machine);
-    counts.filter(move |count| count.of == place || PlaceKind::of(count.of) != kind)
+    counts.filter(move |count| is_with(count.of, place))
 }
 
 /// `socket 0`, `device 1`.

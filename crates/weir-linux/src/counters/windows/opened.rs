@@ -179,7 +179,11 @@ impl OpenCounters {
         if let Some(known) = self.pools.iter().position(is_it) {
             return known;
         }
-        let sums = Pool::new(lane, &self.lanes[lane], (of, subject));
+        let sockets = match self.asked {
+            Asked::Cgroups(_) if subject.is_some() => self.sockets.several(),
+            _ => BTreeSet::new(),
+        };
+        let sums = Pool::new(lane, &self.lanes[lane], (of, subject), sockets);
         self.pools.push(sums);
         self.pools.len() - 1
     }
@@ -249,9 +253,9 @@ impl OpenCounters {
 
     /// Sockets of ports and devices; none where the machine has one only.
     pub(super) fn attached(&self) -> BTreeMap<CountScope, u32> {
-        match self.sockets.are_several() {
-            true => self.attached.clone(),
-            false => BTreeMap::new(),
+        match self.sockets.several().is_empty() {
+            true => BTreeMap::new(),
+            false => self.attached.clone(),
         }
     }
 
@@ -399,18 +403,19 @@ impl OpenCounters {
                 let before = pool.window.enabled_ns();
                 unread += place.read(&mut pool.window);
                 let more = pool.window.enabled_ns().saturating_sub(before);
-                pool.ran_on(place.cpu.and_then(|cpu| self.sockets.of_several(cpu)), more);
+                if let Some(cpu) = place.cpu {
+                    pool.ran_on(self.sockets.of(cpu), more);
+                }
             }
         }
         for sums in &mut self.sums {
             let (pools, summed) = (&mut self.pools, self.summed.get(&sums.lane));
-            let is_several = self.sockets.are_several();
             unread += sums.read(&mut |of, [before, now]| {
                 let pool = summed.and_then(|pools| pools.get(of.subject));
                 if let Some(pool) = pool.and_then(|pool| pools.get_mut(*pool)) {
                     pool.window.add(of.set, before, now);
                     let more = now.enabled_ns.saturating_sub(before.enabled_ns);
-                    pool.ran_on(Some(of.socket).filter(|_| is_several), more);
+                    pool.ran_on(of.socket, more);
                 }
             });
         }

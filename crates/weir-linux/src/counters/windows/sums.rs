@@ -11,7 +11,7 @@
 
 use super::lanes::{CountingLane, LanePart, LaneRole};
 use crate::counters::pmu::Counted;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 use weir_core::window::{Count, CountProvenance, CountScope};
 use weir_core::{Missing, Nanos, Role};
@@ -176,16 +176,20 @@ pub(super) struct Pool {
     pub(super) subject: Option<usize>,
     pub(super) window: LaneSums,
     pub(super) all: LaneSums,
-    /// CPU time in the window by socket, of a workload on a machine with several.
+    /// CPU time in the window by socket, of a cgroup on a machine that had several when it was opened: also
+    /// of those on which it did not run, because a role that stands both by socket and as a whole has no
+    /// figure.
     socket_ns: BTreeMap<u32, u64>,
 }
 
 impl Pool {
-    /// Of this lane, which has this place among all: counts here, and for this subject.
+    /// Of this lane, which has this place among all: counts here, and for this subject. `sockets`: by which
+    /// its CPU time is told apart.
     pub(super) fn new(
         number: usize,
         lane: &CountingLane,
         (of, subject): (CountScope, Option<usize>),
+        sockets: BTreeSet<u32>,
     ) -> Pool {
         Pool {
             lane: number,
@@ -193,13 +197,13 @@ impl Pool {
             subject,
             window: LaneSums::new(lane),
             all: LaneSums::new(lane),
-            socket_ns: BTreeMap::new(),
+            socket_ns: sockets.into_iter().map(|socket| (socket, 0)).collect(),
         }
     }
 
     /// Notes that so much of the window's time was on this socket.
-    pub(super) fn ran_on(&mut self, socket: Option<u32>, ns: u64) {
-        if let Some(socket) = socket.filter(|_| self.subject.is_some()) {
+    pub(super) fn ran_on(&mut self, socket: u32, ns: u64) {
+        if !self.socket_ns.is_empty() {
             let all = self.socket_ns.entry(socket).or_default();
             *all = all.saturating_add(ns);
         }

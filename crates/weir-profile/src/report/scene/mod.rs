@@ -5,7 +5,7 @@ mod homes;
 
 use crate::counts::Counts;
 use crate::culprit::{Sharer, Waits, waits, waits_at};
-use crate::figure::places::{PlaceKind, places_apart, without_others};
+use crate::figure::places::{PlaceKind, is_with, places_apart, without_others};
 use crate::figure::sources::Sources;
 use crate::quality::Refusal;
 use crate::stalls::busy_dram::{DramScene, dram_ns};
@@ -100,10 +100,10 @@ impl Scene {
         let is_here = |place: CountScope| self.socket_of(place).is_none_or(|of| of == socket);
         let machine = windows.iter().flat_map(|window| &window.machine);
         let own: Vec<&Count> = machine.filter(|count| is_here(count.of)).collect();
-        let alone = |place: CountScope| {
-            let kind = PlaceKind::of(place);
-            let counts = own.iter().copied();
-            counts.filter(move |count| count.of == place || PlaceKind::of(count.of) != kind)
+        let alone = |place| {
+            own.iter()
+                .copied()
+                .filter(move |count| is_with(count.of, place))
         };
         let places = self.places().filter(|place| is_here(*place));
         let places = places.map(|place| (place, Counts::new(alone(place), length)));

@@ -23,14 +23,12 @@ impl CpuSockets {
         self.0.get(&cpu).copied().unwrap_or(0)
     }
 
-    /// The same of a machine with several; nothing where it has one only.
-    pub(in super::super) fn of_several(&self, cpu: u32) -> Option<u32> {
-        self.are_several().then(|| self.of(cpu))
-    }
-
-    /// Whether there are several.
-    pub(in super::super) fn are_several(&self) -> bool {
+    /// All of them, where there are several; none where there is one.
+    pub(in super::super) fn several(&self) -> BTreeSet<u32> {
         let sockets: BTreeSet<u32> = self.0.values().copied().collect();
-        sockets.len() > 1
+        match sockets.len() {
+            0 | 1 => BTreeSet::new(),
+            _ => sockets,
+        }
     }
 }

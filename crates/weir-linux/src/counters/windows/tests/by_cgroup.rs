@@ -108,6 +108,10 @@ fn cpu_time_is_known_by_socket() {
         times_by_socket(&mut by_program),
         [expected, expected].concat()
     );
+    // One that does not run yet has a time on each, so that later windows fit.
+    let mut idle = recorder(&fake, &FakePerf::new(), &["a.slice"], &[0.0]);
+    let expected = [0, 1].map(|socket| (CountScope::Socket(socket), 0));
+    assert_eq!(times_by_socket(&mut idle), [expected, expected].concat());
     let mut by_events = recorder(&fake, &FakePerf::new(), &["a.slice"], &[]);
     let expected = [0, 1].map(|socket| (CountScope::Socket(socket), 100));
     assert_eq!(

@@ -221,6 +221,10 @@ impl CgroupCounter for FakeCounter {
         let place = self.cgroups.iter().position(|known| *known == cgroup);
         let mut part = world.parts[place.unwrap()];
         let mut all = BySocket::new();
+        // The kernel has no row of a cgroup that has not run yet.
+        if part == 0.0 {
+            return Ok(all);
+        }
         // CPUs have a socket each. Of what a cgroup has, the second has as much as the world says.
         for ((cpu, _), number) in self.sets.iter().filter(|((_, of), _)| *of == set) {
             let counted = world.counted(*number);
