@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! I/Os by io_uring: each slot has its part of the buffer, and is filled again as soon as it is done.
+//! I/Os by io_uring: each slot has its part of the buffer, and is filled again as soon as it is done. Each
+//! I/O is submitted by itself, as fio does without `--iodepth_batch`.
 
 use super::storage_stream::IoWork;
 use crate::streams::Worker;
@@ -67,10 +68,22 @@ impl RingWorker {
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|why| self.work.failed(std::io::Error::other(why)))?;
         self.in_flight += 1;
-        Ok(())
+        self.submit()
     }
 
-    /// Gives the kernel what was pushed, and takes at least one completion: the slots, with what they moved.
+    /// Gives the kernel what was pushed. A disk of a virtual machine begins with the first I/O of a batch when
+    /// it has the last one, and says that they are done when all are: so with a batch neither it nor this
+    /// thread works while the other does.
+    fn submit(&mut self) -> Result<(), BenchError> {
+        match self.ring.submit() {
+            Ok(_) => Ok(()),
+            // `completed` gives it to the kernel.
+            Err(why) if matches!(why.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
+            Err(why) => Err(self.work.failed(why)),
+        }
+    }
+
+    /// Takes at least one completion: the slots, with what they moved.
     fn completed(&mut self) -> Result<Vec<(usize, i32)>, BenchError> {
         loop {
             match self.ring.submit_and_wait(1) {
@@ -136,5 +149,43 @@ impl Drop for RingWorker {
     fn drop(&mut self) {
         // After an error some are still on their way, and the kernel writes into the buffer.
         while self.in_flight > 0 && self.completed().is_ok() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Buffer;
+    use crate::storage::storage_stream::{IoTimes, Recorder};
+    use crate::storage::{Engine, IoTarget, Places, StorageOperation};
+    use std::sync::Arc;
+
+    #[test]
+    fn each_io_is_given_to_the_kernel_by_itself() {
+        if Engine::found() != Engine::Ring {
+            return eprintln!("SKIP storage: this machine forbids io_uring");
+        }
+        let target = IoTarget::create(&std::env::temp_dir(), 1 << 20, &|| false).unwrap();
+        let Ok(buffer) = Buffer::on_node(4 * 4096, 0) else {
+            return eprintln!("SKIP storage: no memory can be bound to node 0 here");
+        };
+        let work = IoWork {
+            file: target.reopen(false).unwrap(),
+            path: String::new(),
+            operation: StorageOperation::RandRead,
+            block_bytes: 4096,
+            places: Places::new(StorageOperation::RandRead, 256, 0, 1, 1),
+            buffer,
+            node: 0,
+            recorder: Recorder::new(&Arc::new(IoTimes::new())),
+        };
+        let mut worker = RingWorker::new(work, 4).unwrap();
+        for slot in 0..4 {
+            worker.push(slot).unwrap();
+            assert!(worker.ring.submission().is_empty(), "{slot} waits");
+        }
+        assert_eq!(worker.in_flight, 4);
+        worker.finish().unwrap();
+        assert_eq!(worker.in_flight, 0);
     }
 }

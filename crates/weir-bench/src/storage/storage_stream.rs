@@ -54,7 +54,7 @@ pub(super) struct IoTimes {
 }
 
 impl IoTimes {
-    fn new() -> IoTimes {
+    pub(super) fn new() -> IoTimes {
         IoTimes {
             times_ns: Mutex::new(histogram()),
             cpu_ns: Arc::default(),

@@ -65,7 +65,8 @@ pub enum BackendName {
     #[cfg(feature = "thesis")]
     #[value(hide = true)]
     ThesisScxThrottle,
-    /// The scheduler where it can be used (for limited workloads), else `cpu.max`
+    /// The scheduler where it can be used (for limited workloads), else `cpu.max`; with policy drf always
+    /// `cpu.max`
     Auto,
 }
 

@@ -31,8 +31,11 @@ pub fn by(name: WorkloadsName) -> By {
     }
 }
 
-fn backend(name: BackendName) -> Backend {
+/// Partial mode gives no CPU time of a limited workload to others, which policy drf is about: so `auto` does
+/// not take it for that policy.
+fn backend(name: BackendName, policy: Policy) -> Backend {
     match name {
+        BackendName::Auto if policy == Policy::Drf => Backend::CpuMax,
         BackendName::CpuMax => Backend::CpuMax,
         BackendName::SchedExt => Backend::SchedExt,
         BackendName::SchedExtFull => Backend::SchedExtFull,
@@ -85,7 +88,7 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
         trust_cpu_max: settings.trust_cpu_max,
         capacity_bytes_per_sec: settings.capacity,
         period: settings.period,
-        backend: backend(settings.backend),
+        backend: backend(settings.backend, settings.config.policy),
         counters: counters(settings.counters),
         attribution: attribution(settings.attribution),
         attribution_event: settings.attribution_event.clone(),
@@ -142,5 +145,19 @@ fn open(options: Options) -> Result<Box<dyn Platform>> {
         Ok(Box::new(DryRun(platform)))
     } else {
         Ok(Box::new(platform))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_takes_no_scheduler_that_cannot_give_cpu_time_to_others() {
+        let of = |policy| backend(BackendName::Auto, policy);
+        assert!(matches!(of(Policy::Drf), Backend::CpuMax));
+        assert!(matches!(of(Policy::MaxMin), Backend::Auto));
+        let asked_for = backend(BackendName::SchedExt, Policy::Drf);
+        assert!(matches!(asked_for, Backend::SchedExt));
     }
 }

@@ -20,6 +20,7 @@ mod cosim;
 mod cosim_cost;
 mod counters;
 mod cpu_max;
+mod drf;
 mod driver;
 mod equal;
 mod events;

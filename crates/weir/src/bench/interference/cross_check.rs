@@ -16,6 +16,8 @@ use weir_bench::kernels::Operation;
 use weir_bench::storage::{StorageOperation, TargetKind};
 use weir_bench::streams::{MemoryPlan, MemoryStream, Part, Stream, measure};
 
+/// Theirs, each between two of ours.
+const TURNS: usize = 3;
 const SPAN: Duration = Duration::from_secs(3);
 /// stress-ng 0.15 says no rate of a shorter run.
 const STREAM_SECONDS: u64 = 6;
@@ -33,26 +35,54 @@ pub struct ToolCheck {
     figures: Result<ToolFigures, String>,
 }
 
-/// Ours before and after theirs, in bytes per second or I/Os per second.
+/// Ours and theirs by turns, in bytes per second or I/Os per second.
+#[derive(Debug)]
 struct ToolFigures {
-    before: f64,
-    theirs: f64,
-    after: f64,
+    /// Before the first of theirs, and after each: one more than of theirs.
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+}
+
+impl ToolFigures {
+    /// Ours ÷ theirs of each turn: ours is the geometric mean of before and after, as what changes meanwhile
+    /// changes both.
+    fn ratios(&self) -> Vec<f64> {
+        let around = self.ours.windows(2).map(|pair| (pair[0] * pair[1]).sqrt());
+        around
+            .zip(&self.theirs)
+            .map(|(ours, theirs)| ours / theirs)
+            .collect()
+    }
+
+    /// `ours 51 to 53, theirs 50 to 52, ratio 1.01 (0.99 to 1.03 in 3 turns)`.
+    fn words(&self) -> String {
+        let ratios = self.ratios();
+        let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+        let mean = (logs / ratios.len().max(1) as f64).exp();
+        let (ours, theirs, all) = (range(&self.ours), range(&self.theirs), range(&ratios));
+        format!(
+            "ours {:.0} to {:.0}, theirs {:.0} to {:.0}, ratio {mean:.3} ({:.3} to {:.3} in {} turns)",
+            ours.0,
+            ours.1,
+            theirs.0,
+            theirs.1,
+            all.0,
+            all.1,
+            ratios.len()
+        )
+    }
+}
+
+fn range(all: &[f64]) -> (f64, f64) {
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, all.iter().copied().fold(0.0, f64::max))
 }
 
 impl ToolCheck {
     /// For the document.
     pub fn words(&self) -> String {
         match &self.figures {
-            Ok(ToolFigures {
-                before,
-                theirs,
-                after,
-            }) => format!(
-                "{}: ours {before:.0} before and {after:.0} after, theirs {theirs:.0}, ratio {:.3}",
-                self.about,
-                (before * after).sqrt() / theirs
-            ),
+            Ok(figures) => format!("{}: {}", self.about, figures.words()),
             Err(why) => format!("{}: {why}", self.about),
         }
     }
@@ -123,21 +153,30 @@ fn compared(setup: &BenchSetup<'_>, tool: &Tool) -> Result<ToolFigures> {
         node: setup.site.mmem,
         cgroup: None,
     };
-    // Twice, as theirs lies in the middle of what changes meanwhile.
-    let before = ours(setup, tool, first)?;
-    let output = spec.start()?.wait(setup.is_stopped)?.context("stopped")?;
-    let found = figure(&output, &Regex::new(tool.expression)?)? * tool.unit;
-    let theirs = match tool.program {
-        // It says reads and writes apart, of the same bytes.
-        "stress-ng" => {
-            found + figure(&output, &Regex::new(r"([0-9.]+) MB write/sec")?)? * tool.unit
-        }
-        _ => found,
+    let mut figures = ToolFigures {
+        ours: vec![ours(setup, tool, first)?],
+        theirs: Vec::new(),
     };
-    Ok(ToolFigures {
-        before,
-        theirs,
-        after: ours(setup, tool, first)?,
+    for _ in 0..TURNS {
+        let output = spec.start()?.wait(setup.is_stopped)?.context("stopped")?;
+        figures.theirs.push(theirs(tool, &output)?);
+        figures.ours.push(ours(setup, tool, first)?);
+    }
+    Ok(figures)
+}
+
+/// What a tool says, in bytes per second or I/Os per second.
+fn theirs(tool: &Tool, output: &str) -> Result<f64> {
+    let rate = |expression: &str| -> Result<f64> {
+        let found = figure(output, &Regex::new(expression)?);
+        found
+            .map(|rate| rate * tool.unit)
+            .with_context(|| format!("{} says no rate", tool.program))
+    };
+    Ok(match tool.program {
+        // It says reads and writes apart, of the same bytes.
+        "stress-ng" => rate(tool.expression)? + rate(r"([0-9.]+) MB write/sec")?,
+        _ => rate(tool.expression)?,
     })
 }
 
@@ -168,10 +207,12 @@ fn command(setup: &BenchSetup<'_>, tool: &Tool) -> Result<String> {
                 weir_bench::storage::Engine::Ring => "io_uring",
                 weir_bench::storage::Engine::Caller => "psync",
             };
-            // Jobs that are processes leave the process group and its share of CPU time (setsid).
+            // Jobs that are processes leave the process group and its share of CPU time (setsid). A new file's
+            // blocks are marked as written one by one, which takes half of the rate of writes: so it is
+            // written before (`--overwrite`), as ours is.
             let (rw, fields) = match tool.name {
                 "fio_randread" => ("randread", "r=8"),
-                _ => ("randwrite", "w=49"),
+                _ => ("randwrite --overwrite=1", "w=49"),
             };
             let (label, field) = fields.split_once('=').unwrap_or_default();
             format!(
@@ -241,4 +282,40 @@ pub fn table(checks: &[ToolCheck]) -> String {
         let _ = writeln!(text, "cross-check, {}", check.words());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_turn_is_compared_with_ours_around_it() {
+        // A machine that becomes twice as fast in the second turn: no turn says that theirs differ.
+        let figures = ToolFigures {
+            ours: vec![100.0, 100.0, 400.0],
+            theirs: vec![100.0, 200.0],
+        };
+        assert_eq!(figures.ratios(), [1.0, 1.0]);
+        let half = ToolFigures {
+            ours: vec![100.0, 100.0, 100.0],
+            theirs: vec![50.0, 200.0],
+        };
+        assert_eq!(
+            half.words(),
+            "ours 100 to 100, theirs 50 to 200, ratio 1.000 (0.500 to 2.000 in 2 turns)"
+        );
+    }
+
+    #[test]
+    fn what_tools_print_is_read_in_its_unit() {
+        let of = |name| TOOLS.iter().find(|tool| tool.name == name).unwrap();
+        let mbw = "AVG\tMethod: DUMB\tElapsed: 0.1\tMiB: 256.0\tCopy: 2.500 MiB/s\n";
+        assert_eq!(theirs(of("mbw_dumb"), mbw).unwrap(), 2.5 * MIB);
+        let stream = "stream: memory rate: 3.5 MB read/sec, 1.5 MB write/sec, 0.2 Mflop/sec\n";
+        assert_eq!(theirs(of("stress_ng_stream"), stream).unwrap(), 5e6);
+        assert_eq!(theirs(of("fio_randwrite"), "w=512\n").unwrap(), 512.0);
+        let said = theirs(of("fio_randread"), "r=0\n").unwrap_err().to_string();
+        assert!(said.contains("fio says no rate"), "{said}");
+        assert!(theirs(of("fio_randread"), "fio: no such file\n").is_err());
+    }
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weir run` says on stderr before it begins.
 
-use crate::cli::WorkloadsName;
 use crate::cli::settings::Settings;
+use crate::cli::{BackendName, WorkloadsName};
 use crate::output::text;
 use crate::run::open_platform;
 use crate::run::service::capabilities;
 use std::io::{self, Write};
 use tracing::Level;
 use weir_core::Description;
+use weir_core::policy::Policy;
 use weir_core::seam::topology::Fact;
 use weir_linux::Roots;
 
@@ -57,6 +58,9 @@ pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots
     }
     let mut warned = warnings(machine, settings.workloads);
     warned.extend(capabilities::lacking(settings));
+    if config.limit {
+        warned.extend(unfit(config.policy, settings.backend));
+    }
     let mut stderr = io::stderr().lock();
     let lines = lines.iter().map(|line| format.line(Level::INFO, line));
     let warned = warned
@@ -66,6 +70,16 @@ pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots
         // A closed stderr is no reason to leave a machine unguarded.
         let _ = writeln!(stderr, "{line}");
     }
+}
+
+/// A back end that cannot do what the policy plans.
+fn unfit(policy: Policy, backend: BackendName) -> Option<String> {
+    let is_unfit = policy == Policy::Drf && backend == BackendName::SchedExt;
+    is_unfit.then(|| {
+        "sched-ext does not give CPU time of limited workloads to others, so that shares by drf are not kept \
+         where all CPUs are busy (--backend sched-ext-full or cpu-max keeps them)"
+            .into()
+    })
 }
 
 /// Facts that the operator may not expect: workloads that are not seen, names that fit none.
@@ -111,4 +125,19 @@ fn devices(machine: &Description) -> impl Iterator<Item = String> + '_ {
             groups.join("; ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drf_in_partial_mode_is_warned_of() {
+        let said = unfit(Policy::Drf, BackendName::SchedExt).unwrap();
+        assert!(said.contains("--backend sched-ext-full"), "{said}");
+        for backend in [BackendName::CpuMax, BackendName::SchedExtFull] {
+            assert_eq!(unfit(Policy::Drf, backend), None);
+        }
+        assert_eq!(unfit(Policy::MaxMin, BackendName::SchedExt), None);
+    }
 }
