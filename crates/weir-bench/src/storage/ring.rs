@@ -71,9 +71,9 @@ impl RingWorker {
         self.submit()
     }
 
-    /// Gives the kernel what was pushed. A disk of a virtual machine begins with the first I/O of a batch when
-    /// it has the last one, and says that they are done when all are: so with a batch neither it nor this
-    /// thread works while the other does.
+    /// Gives the kernel what was pushed. A disk of a virtual machine begins with the first I/O of a batch
+    /// when it has the last one, and says that they are done when all are: so with a batch neither it nor
+    /// this thread works while the other does.
     fn submit(&mut self) -> Result<(), BenchError> {
         match self.ring.submit() {
             Ok(_) => Ok(()),

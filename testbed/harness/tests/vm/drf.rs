@@ -99,7 +99,7 @@ impl Shares {
             };
             share / weights[place]
         });
-        // The reader's CPU time for its whole set-point: level × weight of it, beside workers' level × weight.
+        // The reader's part of the CPUs for its whole set-point: it has level × weight of that.
         let whole = used.cpus[0] / (used.bytes_per_sec / set_point) / cpus;
         let workers: f64 = weights[1..].iter().sum();
         Shares {

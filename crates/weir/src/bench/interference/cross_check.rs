@@ -192,8 +192,11 @@ fn command(setup: &BenchSetup<'_>, tool: &Tool) -> Result<String> {
     let mib = (setup.site.thread_bytes >> 20).max(1);
     let seconds = SPAN.as_secs();
     Ok(match tool.program {
-        "mbw" => format!("mbw -t1 -n 10 {mib}"),
-        "stress-ng" => format!("stress-ng --stream 1 --timeout {STREAM_SECONDS} --metrics 2>&1"),
+        // Theirs has huge pages where ours has: malloc asks for them, from glibc 2.35 on.
+        "mbw" => format!("GLIBC_TUNABLES=glibc.malloc.hugetlb=1 mbw -t1 -n 10 {mib}"),
+        "stress-ng" => format!(
+            "stress-ng --stream 1 --stream-madvise hugepage --timeout {STREAM_SECONDS} --metrics 2>&1"
+        ),
         _ => {
             let disk = setup.disk.as_ref().context("there is no SSD for it")?;
             let path = weir_report::quoted(&disk.path.display().to_string());
@@ -207,9 +210,9 @@ fn command(setup: &BenchSetup<'_>, tool: &Tool) -> Result<String> {
                 weir_bench::storage::Engine::Ring => "io_uring",
                 weir_bench::storage::Engine::Caller => "psync",
             };
-            // Jobs that are processes leave the process group and its share of CPU time (setsid). A new file's
-            // blocks are marked as written one by one, which takes half of the rate of writes: so it is
-            // written before (`--overwrite`), as ours is.
+            // Jobs that are processes leave the process group and its share of CPU time (setsid). A new
+            // file's blocks are marked as written one by one, which takes half of the rate of writes: so it
+            // is written before (`--overwrite`), as ours is.
             let (rw, fields) = match tool.name {
                 "fio_randread" => ("randread", "r=8"),
                 _ => ("randwrite --overwrite=1", "w=49"),
