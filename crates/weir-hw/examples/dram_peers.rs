@@ -15,9 +15,9 @@ fn main() {
     let requests = std::env::args().nth(1).map(|text| text.parse());
     let requests = requests.and_then(Result::ok).unwrap_or(1_000_000);
     println!(
-        "| peer | profile | mapping | order | queue | trace | GB/s, peer | ours | | hits, peer | ours | read ns, peer | ours |"
+        "| peer | profile | ranks | mapping | order | queue | page | trace | GB/s, peer | ours | | hits, peer | ours | read ns, peer | ours |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     rows().iter().for_each(|row| print(row, requests));
 }
 
@@ -40,12 +40,14 @@ fn print(row: &PeerRow, requests: usize) {
     };
     let known = |figure: Option<f64>| figure.map_or("–".to_owned(), |figure| figure.to_string());
     println!(
-        "| {} | {} | {} | {} | {} | {}, {} % | {:.3} | {ours:.3} | {:+.1} % | {} | {:.1} | {} | {:.0} |",
+        "| {} | {} | {} | {} | {} | {} | {:?} | {}, {} % | {:.3} | {ours:.3} | {:+.1} % | {} | {:.1} | {} | {:.0} |",
         row.peer,
         row.profile,
+        row.ranks,
         row.mapping,
         row.order.name(),
         row.entries,
+        row.page,
         row.trace,
         row.writes_percent,
         row.gb_per_sec,

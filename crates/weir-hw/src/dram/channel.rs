@@ -18,6 +18,7 @@ use super::settings::{ChannelSettings, PagePolicy};
 use crate::dram::banks::command::{BurstKind, DramCommand, IssuedCommand};
 use crate::dram::banks::device::{BankArray, CLOSED};
 use crate::dram::banks::refresh::RefreshSchedule;
+use crate::dram::banks::spent_rows::SpentRows;
 use crate::dram::part::profile::DramProfile;
 use crate::dram::part::timing::Clock;
 use crate::dram::queues::candidates::{Candidate, Next};
@@ -42,6 +43,7 @@ pub struct DramChannel {
     pub(super) active: Vec<u32>,
     pub(super) active_banks: u64,
     pub(super) refreshes: RefreshSchedule,
+    pub(super) spent: SpentRows,
     pub(super) direction: ServedDirection,
     /// First clock at which the command bus is free.
     pub(super) now: Clock,
@@ -73,6 +75,7 @@ impl DramChannel {
             active: vec![NONE; banks as usize],
             active_banks: 0,
             refreshes: RefreshSchedule::new(profile),
+            spent: SpentRows::default(),
             direction: ServedDirection::default(),
             now: 0,
             offer_from: 0,
@@ -220,6 +223,7 @@ impl DramChannel {
     pub fn step(&mut self, until: Clock) -> ChannelStep {
         while self.now <= until {
             self.refreshes.advance(self.now);
+            self.spent.advance(&self.banks, self.now);
             if self.rules.has_standings && self.order.has_changed(self.now) {
                 self.restate();
             }
@@ -227,11 +231,12 @@ impl DramChannel {
                 self.refill(bank_entries);
             }
             let (at, next) = self.next_command();
-            if at <= until && at < self.refreshes.next {
+            let due = self.refreshes.next.min(self.spent.next(&self.banks));
+            if at <= until && at < due {
                 return self.issue(next, at);
             }
-            // Until a refresh is due, or to the end.
-            self.now = self.refreshes.next.min(until.saturating_add(1));
+            // Until a refresh or a precharge of a spent row is due, or to the end.
+            self.now = due.min(until.saturating_add(1));
             self.offer_from = self.now;
         }
         ChannelStep::Idle
@@ -327,6 +332,7 @@ impl DramChannel {
         let (bank, row) = (waiting.bank as usize, waiting.row);
         self.take(index, CLOSED);
         self.banks.activate(bank, row, at);
+        self.spent.opened(bank);
         self.queues.row_changed(bank, row);
         self.active[bank] = index;
         self.active_banks |= 1 << bank;
@@ -400,6 +406,10 @@ impl DramChannel {
         }
         if is_auto {
             self.queues.row_changed(bank, CLOSED);
+        } else if let PagePolicy::Capped(most) = self.settings.page
+            && self.banks.banks[bank].columns >= most
+        {
+            self.spent.note(bank);
         }
         if self.rules.has_standings {
             self.order.on_column(&waiting, at);

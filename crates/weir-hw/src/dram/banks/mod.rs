@@ -4,3 +4,4 @@
 pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod refresh;
+pub(crate) mod spent_rows;

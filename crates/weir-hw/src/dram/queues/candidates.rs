@@ -9,7 +9,6 @@ use crate::dram::order::HitRule;
 use crate::dram::part::timing::Clock;
 use crate::dram::queues::waiting::OrderKey;
 use crate::dram::queues::{BankList, NONE};
-use crate::dram::settings::PagePolicy;
 
 /// A command for a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +84,9 @@ impl DramChannel {
         if let Some(due) = self.refreshes.due.front().copied() {
             blocked = self.refresh_command(&due, &mut first);
         }
-        if let PagePolicy::Capped(most) = self.settings.page {
-            self.capped_rows(most, blocked, &mut first);
+        if let (Some(bank), true) = (self.spent.first(), blocked != u64::MAX) {
+            blocked = u64::MAX;
+            self.spent_row(bank, &mut first);
         }
         let mut other = (first.at, first.next.unwrap_or(Next::Nothing));
         if blocked != u64::MAX && other.0 > self.now {
@@ -154,14 +154,11 @@ impl DramChannel {
         blocked
     }
 
-    /// Rows that have had their column commands.
-    fn capped_rows(&self, most: u32, blocked: u64, best: &mut Best<Next>) {
-        for (bank, state) in self.banks.banks.iter().enumerate() {
-            let is_spent = state.row != CLOSED && state.columns >= most;
-            if is_spent && self.active[bank] == NONE && blocked >> bank & 1 == 0 {
-                let at = self.banks.precharge_from(bank).max(self.now);
-                best.consider(at, OrderKey::LAST, Next::Close(bank));
-            }
+    /// The precharge of a row that has had its column commands.
+    fn spent_row(&self, bank: usize, best: &mut Best<Next>) {
+        if self.active[bank] == NONE {
+            let at = self.banks.precharge_from(bank).max(self.now);
+            best.consider(at, OrderKey::LAST, Next::Close(bank));
         }
     }
 

@@ -39,12 +39,17 @@ fn ten_million_commands_break_no_rule() {
         TracePattern::SequentialRandom,
         TracePattern::Sequential,
     ];
-    let pages = [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Capped(4)];
+    let pages = [
+        PagePolicy::Open,
+        PagePolicy::Closed,
+        PagePolicy::Capped(4),
+        PagePolicy::Capped(1),
+    ];
     for (round, (_, order)) in OrderKind::ALL.iter().cycle().enumerate() {
         for (number, profile) in profiles().iter().enumerate() {
             let mut replayed = Replayed::of(profile, patterns[(round + number) % 3]);
             replayed.order = *order;
-            replayed.settings.page = pages[(round / 10 + number) % 3];
+            replayed.settings.page = pages[(round / 10 + number) % 4];
             replayed.settings.mapping = AddressMapping::ALL[(round + number / 2) % 3].1;
             replayed.settings.entries = [32, 8, 128][round % 3];
             replayed.writes_percent = [0, 30, 50, 100][(round + number) % 4];

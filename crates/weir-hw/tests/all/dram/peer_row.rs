@@ -1,18 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rows of `data/dram-peers.csv`: for the tests, and for the example that prints them.
 
-use weir_hw::dram::{AddressMapping, ChannelSettings, DramProfile, OrderKind, TracePattern};
+use weir_hw::dram::{
+    AddressMapping, ChannelSettings, DramProfile, OrderKind, PagePolicy, TracePattern,
+};
 
 const ROWS: &str = include_str!("../../../data/dram-peers.csv");
+
+/// A file of `data/dram-parts`, by name.
+macro_rules! part {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../data/dram-parts/", $name, ".toml")),
+        )
+    };
+}
+
+/// Parts that are not built in.
+const PARTS: [(&str, &str); 9] = [
+    part!("ddr3-1600-4gb-x8"),
+    part!("ddr4-1600-2gb-x8"),
+    part!("ddr4-2400-4gb-x4"),
+    part!("ddr4-2666-16gb-x16"),
+    part!("ddr4-2933-16gb-x8"),
+    part!("ddr4-3200-32-bits"),
+    part!("ddr5-3200-8gb-x8"),
+    part!("ddr5-5600-16gb-x4"),
+    part!("ddr5-6400-32gb-x16"),
+];
 
 /// A row of the table.
 #[derive(Clone, Debug)]
 pub struct PeerRow {
     pub peer: String,
     pub profile: String,
+    pub ranks: u32,
     pub mapping: String,
     pub order: OrderKind,
     pub entries: u32,
+    pub page: PagePolicy,
     pub trace: String,
     pub writes_percent: u32,
     pub gb_per_sec: f64,
@@ -28,9 +55,11 @@ pub fn rows() -> Vec<PeerRow> {
         let [
             peer,
             profile,
+            ranks,
             mapping,
             order,
             entries,
+            page,
             trace,
             writes,
             rate,
@@ -38,14 +67,19 @@ pub fn rows() -> Vec<PeerRow> {
             read,
         ] = cells[..]
         else {
-            panic!("a row of ten cells is needed: {line}");
+            panic!("a row of twelve cells is needed: {line}");
         };
         PeerRow {
             peer: peer.to_owned(),
             profile: profile.to_owned(),
+            ranks: ranks.parse().expect("ranks"),
             mapping: mapping.to_owned(),
             order: OrderKind::named(order).expect("an order"),
             entries: entries.parse().expect("entries"),
+            page: match page {
+                "open" => PagePolicy::Open,
+                most => PagePolicy::Capped(most.parse().expect("column commands")),
+            },
             trace: trace.to_owned(),
             writes_percent: writes.parse().expect("percent"),
             gb_per_sec: rate.parse().expect("GB/s"),
@@ -59,7 +93,14 @@ pub fn rows() -> Vec<PeerRow> {
 impl PeerRow {
     /// Its profile.
     pub fn profile(&self) -> DramProfile {
-        DramProfile::named(&self.profile).expect("built in")
+        let found = PARTS.iter().find(|(name, _)| *name == self.profile);
+        let profile = match found {
+            Some((name, text)) => DramProfile::parse(text, name),
+            None => DramProfile::named(&self.profile),
+        };
+        let mut profile = profile.expect("a profile");
+        profile.organisation.ranks = self.ranks;
+        profile
     }
 
     /// Its trace.
@@ -77,6 +118,7 @@ impl PeerRow {
         };
         ChannelSettings {
             mapping,
+            page: self.page,
             entries: self.entries,
             bank_entries,
             ..ChannelSettings::PEERS

@@ -24,6 +24,7 @@ fn ramulator<'a>(row: &PeerRow, all: &'a [PeerRow]) -> Option<&'a PeerRow> {
             && other.mapping == "RoBaRaCoCh"
             && other.order == row.order
             && other.entries == row.entries
+            && (other.ranks, other.page) == (row.ranks, row.page)
             && same_trace
     })
 }
