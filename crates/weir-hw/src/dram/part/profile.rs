@@ -159,9 +159,11 @@ pub struct RefreshFigures {
     /// What one refresh covers.
     pub kind: RefreshKind,
     /// Mean interval of all-bank refreshes of a rank, clocks. A same-bank refresh comes as often for each
-    /// bank number.
+    /// bank number. May be left out without refresh.
+    #[serde(default)]
     pub refi_clocks: u64,
-    /// Duration of an all-bank refresh, clocks.
+    /// Duration of an all-bank refresh, clocks. May be left out of other kinds.
+    #[serde(default)]
     pub rfc_clocks: u64,
     /// Duration of a same-bank refresh, clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -50,6 +50,22 @@ fn an_unknown_or_missing_key_is_an_error_with_its_line() {
     );
 }
 
+#[test]
+fn a_part_without_refresh_needs_no_figures_of_it() {
+    let (timings, _) = GOOD.split_once("[refresh]").unwrap();
+    let profile = DramProfile::parse(&format!("{timings}[refresh]\nkind = \"none\"\n"), "mine");
+    assert_eq!(profile.unwrap().refresh.refi_clocks, 0);
+    // Of other kinds each is needed.
+    let said = error(&format!(
+        "{timings}[refresh]\nkind = \"all-bank\"\nrefi_clocks = 12480\n"
+    ));
+    assert!(said.contains("refresh.rfc_clocks is 0"), "{said}");
+    let said = error(&format!(
+        "{timings}[refresh]\nkind = \"all-bank\"\nrfc_clocks = 576\n"
+    ));
+    assert!(said.contains("refresh.refi_clocks is 0"), "{said}");
+}
+
 /// A figure, an impossible one in its place, and what the error says.
 const IMPOSSIBLE: [(&str, &str, [&str; 2]); 15] = [
     (
