@@ -9,8 +9,8 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    Bench, MODULE, SLICE, load_weir, make_cgroup, mount_group, signal_weir, start_in, start_reader,
-    state, until,
+    Bench, MODULE, SLICE, bytes_per_sec, load_weir, machine_with_a_device, make_cgroup,
+    mount_group, signal_weir, start_in, start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_scenario::testbed::TestbedMachine;
@@ -125,11 +125,7 @@ fn worst(errors: &[f64]) -> f64 {
 fn machine() -> TestbedMachine {
     TestbedMachine {
         cpu_count: usize::from(CPUS),
-        dram_mib: 512,
-        groups_mib: vec![128],
-        cache_lines: 4096,
-        instruction_ps: 40_000,
-        ..TestbedMachine::default()
+        ..machine_with_a_device()
     }
 }
 
@@ -203,10 +199,7 @@ fn with_reader(bench: &Bench) -> Result<(Vm, f64)> {
     start_reader(&vm, READER)?;
     vm.switch_model_on()?;
     vm.run("sleep 3")?;
-    let lines = || vm.ground_truth().group(0).read_lines as f64;
-    let (before, begun) = (lines(), vm.now());
-    vm.run("sleep 5")?;
-    let alone = (lines() - before) * 64.0 / (vm.now() - begun).as_secs_f64();
+    let alone = bytes_per_sec(&vm, 5)?;
     Ok((vm, alone))
 }
 
