@@ -8,9 +8,9 @@ use crate::run::open_platform;
 use crate::run::service::capabilities;
 use std::io::{self, Write};
 use tracing::Level;
-use weir_core::Description;
 use weir_core::policy::Policy;
 use weir_core::seam::topology::Fact;
+use weir_core::{Config, Description};
 use weir_linux::Roots;
 
 /// Says on stderr what will happen, before it happens.
@@ -58,9 +58,7 @@ pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots
     }
     let mut warned = warnings(machine, settings.workloads);
     warned.extend(capabilities::lacking(settings));
-    if config.limit {
-        warned.extend(unfit(config.policy, settings.backend));
-    }
+    warned.extend(unfit(config, settings.backend));
     let mut stderr = io::stderr().lock();
     let lines = lines.iter().map(|line| format.line(Level::INFO, line));
     let warned = warned
@@ -73,8 +71,8 @@ pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots
 }
 
 /// A back end that cannot do what the policy plans.
-fn unfit(policy: Policy, backend: BackendName) -> Option<String> {
-    let is_unfit = policy == Policy::Drf && backend == BackendName::SchedExt;
+pub(super) fn unfit(config: &Config, backend: BackendName) -> Option<String> {
+    let is_unfit = config.limit && config.policy == Policy::Drf && backend == BackendName::SchedExt;
     is_unfit.then(|| {
         "sched-ext does not give CPU time of limited workloads to others, so that shares by drf are not kept \
          where all CPUs are busy (--backend sched-ext-full or cpu-max keeps them)"
@@ -133,11 +131,19 @@ mod tests {
 
     #[test]
     fn drf_in_partial_mode_is_warned_of() {
-        let said = unfit(Policy::Drf, BackendName::SchedExt).unwrap();
+        let with = |limit, policy| Config {
+            limit,
+            policy,
+            ..Config::default()
+        };
+        let drf = with(true, Policy::Drf);
+        let said = unfit(&drf, BackendName::SchedExt).unwrap();
         assert!(said.contains("--backend sched-ext-full"), "{said}");
         for backend in [BackendName::CpuMax, BackendName::SchedExtFull] {
-            assert_eq!(unfit(Policy::Drf, backend), None);
+            assert_eq!(unfit(&drf, backend), None);
         }
-        assert_eq!(unfit(Policy::MaxMin, BackendName::SchedExt), None);
+        for config in [with(true, Policy::MaxMin), with(false, Policy::Drf)] {
+            assert_eq!(unfit(&config, BackendName::SchedExt), None);
+        }
     }
 }

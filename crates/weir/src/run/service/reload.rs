@@ -11,6 +11,7 @@ use crate::cli::LoopArgs;
 use crate::cli::settings::Settings;
 use crate::output::text;
 use crate::run::open_platform::policy_name;
+use crate::run::service::announce::unfit;
 use crate::run::tick::Loop;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -110,6 +111,9 @@ impl Reload<'_> {
         ticks.follow_settings(new.config.clone(), &policy, exclude);
         self.log.follow(&new.log);
         *settings = new;
+        if let Some(why) = unfit(&settings.config, settings.backend) {
+            warn!("SIGHUP: {why}");
+        }
         let what = match &compared.changed[..] {
             [] => "nothing that counts at once has changed".to_owned(),
             changed => format!("{} changed", changed.join(", ")),
