@@ -4,12 +4,16 @@
 
 SHELL := /bin/bash
 CARGO := cargo
-# What `make run` runs. With the features that a build of the workspace has too, so that nothing is built twice.
-RUN_PROGRAMS := -p weir --features weir/thesis,weir/tls -p weir-device-model -p weir-testbed
+# What cargo is asked for: each list is a part of the last but one, with the same features of each crate, so that
+# nothing is built twice (xtask/tests/all/unit_graph.rs).
+RUN_BUILD := build --release -p weir --features thesis,tls -p weir-device-model -p weir-testbed
+BUILD := build --release --workspace
+BUILD_ALL := build --release --workspace --all-targets
+TEST := test --release --workspace --no-fail-fast
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
+.PHONY: run test build-all unit-tests integration-tests doc-tests soak tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
 # What `make run` says first.
 define PLAN
@@ -29,28 +33,43 @@ export PLAN
 run:
 	@echo "$$PLAN"
 	@$(MAKE) --no-print-directory tools
-	$(CARGO) build --release $(RUN_PROGRAMS)
+	$(CARGO) $(RUN_BUILD)
 	@{ echo; echo "Meanwhile, simulated:"; target/release/weir sim thesis-limit; echo; } & sim=$$!; \
 	    $(TESTBED) env 2> >(cat >&2) && wait $$sim
 	$(TESTBED) live $(SCENARIO) --backend cpu-max,sched-ext-full --out out/live
 
-# One selection of packages (--workspace) for all, so that nothing is built twice. The environment is fetched
-# while lints run.
+# Everything, in the order and with the account of .ci/stages.
 test: tools test-tools rtl-tools
-	$(CARGO) fmt --all --check
-	$(CARGO) build --release --workspace
-	@$(TESTBED) env & env=$$!; $(CARGO) clippy --release --workspace --all-targets -- -D warnings && wait $$env
-	$(MAKE) rtl-test
-	WEIR_SERVER_TESTS=required $(CARGO) test --release --no-fail-fast --workspace
+	.ci/stages
+
+# The parts of `make test` that take minutes, each by itself.
+build-all:
+	$(CARGO) $(BUILD_ALL)
+
+# The tests inside of crates, and those of programs, servers and guests.
+unit-tests:
+	$(CARGO) $(TEST) --lib --bins
+integration-tests:
+	WEIR_SERVER_TESTS=required $(CARGO) $(TEST) --test '*'
+doc-tests:
+	$(CARGO) $(TEST) --doc
+
+# What the rules of the repository read of this file.
+print-%:
+	@echo $($*)
 
 # What takes long, in guests: ten thousand tasks, a thousand resizes, every rule on other kernels, the live
 # scenario in full. Each question writes what it found to docs/evidence/vm-NAME.md.
 soak: build
-	$(CARGO) test --release --no-fail-fast --workspace --test vm -- --ignored soak_
+	$(CARGO) $(TEST) --test vm -- --ignored soak_
 
-# The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
-rtl-test: rtl-tools
-	rtl/run-checks scala traffic engines proofs
+# The access counters and the accelerator as hardware: unit tests, traffic at the pins of the whole block, proofs;
+# then the engines beside their twins in Rust, which are examples of weir-hw.
+rtl-test: rtl-tools build-all rtl-early rtl-late
+rtl-early:
+	rtl/run-checks scala traffic proofs
+rtl-late:
+	rtl/run-checks engines
 
 # Proofs of larger banks.
 rtl-prove: rtl-tools
@@ -76,9 +95,6 @@ rtl-resources: rtl-tools
 sweep: build
 	$(TESTBED) sweep $(SCENARIO) --repeat 2 --out out/sweep
 
-plant:
-	@echo "make plant is called make sweep now"; exit 2
-
 # All three policies, one after the other.
 policies: build
 	$(TESTBED) live $(SCENARIO) --policy max-min,proportional,balance-point --out out/policies
@@ -87,11 +103,11 @@ policies: build
 attribution: build
 	$(TESTBED) attribution scenarios/attribution-*.toml --out out/attribution
 
-# What one iteration of the loop costs, and a day's recording.
+# What one iteration of the loop costs, and a day's recording, as packages are compiled.
 bench: tools
-	$(CARGO) build --release -p weir-eval
-	for n in 10 100 1000 10000; do target/release/weir-eval bench loop --workloads $$n; done
-	target/release/weir-eval bench record thesis-idle --hours 24 --observe
+	$(CARGO) build --profile dist -p weir-eval
+	for n in 10 100 1000 10000; do target/dist/weir-eval bench loop --workloads $$n; done
+	target/dist/weir-eval bench record thesis-idle --hours 24 --observe
 
 # What the live page costs weir and the browser, for 1000 workloads and an hour: docs/evidence/page.md.
 page-bench: build test-tools
@@ -148,7 +164,7 @@ packages-reproduce: packages
 	packaging/reproduce
 
 build: tools
-	$(CARGO) build --release --workspace
+	$(CARGO) $(BUILD)
 
 # program:package. A path is a header or another file of a package without programs.
 APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \

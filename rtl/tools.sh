@@ -152,14 +152,15 @@ unrolled() {
     grep -q "^UNSATISFIABLE" "$1/abc.log"
 }
 
-# engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives; of the accelerator: requests.
+# engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives; of the accelerator: requests. `make build-all`
+# compiles them: by its package alone weir-hw would be compiled once more, with other features of what it uses.
 engine_vectors() {
     local example=engine_vectors
     case "$1" in
     lz4-*) example=lz4_vectors ;;
     accelerator) example=accelerator_vectors; shift ;;
     esac
-    (cd .. && cargo run --quiet --release -p weir-hw --example "$example" -- "$@")
+    "../target/release/examples/$example" "$@"
 }
 
 # engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.

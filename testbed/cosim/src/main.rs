@@ -31,7 +31,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use vfio_user::Server;
 use weir_ipc::CosimSummary;
 use weir_ipc::access_trace::TraceLayout;
@@ -104,10 +106,12 @@ impl Args {
 }
 
 fn main() -> Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+    // As `warn`, or `info,vfio_user=debug`.
+    let levels = std::env::var("RUST_LOG").ok().and_then(|l| l.parse().ok());
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(to_stderr)
+        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN)))
         .init();
     let args = Args::parse();
     let stop = Arc::new(AtomicBool::new(false));

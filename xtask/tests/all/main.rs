@@ -10,3 +10,4 @@ mod names;
 mod prose;
 mod testplan;
 mod tidy;
+mod unit_graph;
