@@ -5,11 +5,13 @@
 //! image ─► qemu ─► virtual_machine ─► agent (commands, by protocol)
 //! (initrd,  (its      (Vm: boot,        sampler (the ground truth, step by step)
 //!  files,    command   run, wait)       time (the guest's, not the host's)
-//!  snapshot) line)                      cosim (RTL beside the device model)
+//!  snapshot) line)                      cost (what it costs the host)
+//!                                       cosim (RTL beside the device model)
 //! ```
 
 mod agent;
 pub mod cosim;
+pub mod cost;
 pub mod image;
 pub mod protocol;
 mod qemu;

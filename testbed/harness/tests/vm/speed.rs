@@ -8,11 +8,11 @@
 //! ```
 
 use crate::common::evidence::Evidence;
-use crate::common::host_cpu::cpu_sec;
 use crate::common::{Bench, MODULE, SLICE, mount_group, start_reader};
 use anyhow::{Context, Result};
 use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::cost::cpu_sec;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const VCPUS: usize = 7;

@@ -9,14 +9,16 @@
 //! Time is the guest's. Waiting has an end, so that a broken guest is noticed, and that end is far away.
 
 pub mod both;
+mod budgets;
 pub mod evidence;
-pub mod host_cpu;
 mod kernels;
 mod lines;
 pub mod nice_boost;
+mod questions;
 mod scheduler;
 
 pub use lines::{lines_more, newest, next_line, snapshots};
+pub use questions::{Questions, ask_one};
 pub use scheduler::{
     SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held,
     is_held_beside_ordinary_tasks, kill_named, say_why, signal_named, state,
@@ -25,7 +27,6 @@ pub use scheduler::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -212,42 +213,6 @@ pub fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
     // Not println: the runner would keep it to itself.
     writeln!(std::io::stderr(), "SKIP {test}: {lacking}")?;
     Ok(None)
-}
-
-/// Questions put to one guest; one that fails does not hide the next. With `WEIR_VM_ASK=part of a
-/// name` only some are put.
-#[derive(Default)]
-pub struct Questions {
-    count: usize,
-    failed: Vec<String>,
-}
-
-impl Questions {
-    /// Puts one.
-    pub fn ask(&mut self, name: &str, question: impl FnOnce() -> Result<()>) {
-        if std::env::var("WEIR_VM_ASK").is_ok_and(|part| !name.contains(&part)) {
-            return println!("left out - {name}");
-        }
-        self.count += 1;
-        let answer = catch_unwind(AssertUnwindSafe(question));
-        match answer.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
-            Ok(()) => println!("ok - {name}"),
-            Err(why) => {
-                println!("not ok - {name}\n{why:#}");
-                self.failed.push(name.to_owned());
-            }
-        }
-    }
-
-    /// The verdict.
-    ///
-    /// # Errors
-    /// One failed: with its name.
-    pub fn done(self) -> Result<()> {
-        ensure!(self.count > 0, "no question was put");
-        ensure!(self.failed.is_empty(), "failed: {}", self.failed.join("; "));
-        Ok(())
-    }
 }
 
 /// Runs a command, whatever its exit status.
