@@ -10,6 +10,7 @@
 //! ```
 
 mod agent;
+pub mod condition;
 pub mod cosim;
 pub mod cost;
 pub mod image;
@@ -21,4 +22,4 @@ mod virtual_machine;
 
 pub use image::files::GuestFile;
 pub(crate) use virtual_machine::BAR_WORDS;
-pub use virtual_machine::{BootOptions, Pending, Vm, beside};
+pub use virtual_machine::{BootOptions, OWN_FILE, Pending, Vm, beside};

@@ -4,12 +4,13 @@
 mod boot;
 
 pub(crate) use boot::BAR_WORDS;
-pub use boot::BootOptions;
+pub use boot::{BootOptions, OWN_FILE};
 
 use crate::vm::agent::Line;
+use crate::vm::condition::Condition;
 use crate::vm::cosim::Cosim;
 use crate::vm::cost;
-use crate::vm::protocol::Reply;
+use crate::vm::protocol::{Reply, Task};
 use crate::vm::qemu::qmp::Monitor;
 use crate::vm::qemu::scratch::Scratch;
 use crate::vm::qemu::shm::SharedMemory;
@@ -34,7 +35,8 @@ const DYING: Duration = Duration::from_secs(10);
 #[must_use]
 pub struct Pending {
     id: u64,
-    shell: String,
+    /// What was asked for, in words.
+    task: String,
     /// By the guest's time.
     end: Duration,
 }
@@ -151,10 +153,31 @@ impl Vm {
     /// # Errors
     /// The guest is gone.
     pub fn start(&self, shell: &str, timeout: Duration) -> Result<Pending> {
-        let said = lock(&self.line).request(shell, timeout);
+        self.begin(Task::Run(shell.into()), shell.into(), timeout)
+    }
+
+    /// Lets the guest run until something is so in it; whether it came to that in this time of the guest's.
+    ///
+    /// # Errors
+    /// The guest is gone.
+    pub fn wait_until(&self, condition: &Condition, timeout: Duration) -> Result<bool> {
+        // Without the model a tenth of a second is a hundred million instructions.
+        let truth = self.ground_truth();
+        let is_slow = truth.is_running() && !truth.is_hurried();
+        let every_ms = if is_slow { 100 } else { 4 };
+        let task = Task::Await {
+            condition: condition.clone(),
+            every_ms,
+        };
+        let pending = self.begin(task, format!("{condition:?}"), timeout)?;
+        Ok(self.wait(pending)?.status == Some(0))
+    }
+
+    fn begin(&self, task: Task, words: String, timeout: Duration) -> Result<Pending> {
+        let said = lock(&self.line).request(task, timeout);
         Ok(Pending {
             id: said.map_err(|why| self.why_gone(why))?,
-            shell: shell.into(),
+            task: words,
             end: self.now() + timeout + GRACE,
         })
     }
@@ -180,7 +203,7 @@ impl Vm {
         reply.with_context(|| {
             format!(
                 "the guest does not answer: {}\n{}",
-                pending.shell,
+                pending.task,
                 self.console_tail()
             )
         })
@@ -208,11 +231,12 @@ impl Vm {
         self.bar.words()
     }
 
-    /// Switch the device model on and wait until it follows.
+    /// Switch the device model on, as it was before it was hurried, and wait until it follows.
     ///
     /// # Errors
     /// It does not follow: the guest is stuck.
     pub fn switch_model_on(&self) -> Result<()> {
+        self.ground_truth().hurry(false);
         self.ground_truth().switch(true);
         let end = self.now() + Duration::from_secs(30);
         while !self.ground_truth().is_running() {
@@ -227,6 +251,18 @@ impl Vm {
     /// Switch the device model off: accesses cost nothing any more.
     pub fn switch_model_off(&self) {
         self.ground_truth().switch(false);
+    }
+
+    /// Switch the device model off, and let the guest go on as fast as it booted until the model is on again:
+    /// for what matters to no question. A task that computes all the time is dear meanwhile.
+    pub fn hurry(&self) {
+        self.switch_model_off();
+        self.ground_truth().hurry(true);
+    }
+
+    /// Whether the device model is on.
+    pub fn is_model_on(&self) -> bool {
+        self.ground_truth().is_on()
     }
 
     /// Instructions of all vCPUs since QEMU started.

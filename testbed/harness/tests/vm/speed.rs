@@ -8,7 +8,7 @@
 //! ```
 
 use crate::common::evidence::Evidence;
-use crate::common::{Bench, MODULE, SLICE, mount_group, start_reader};
+use crate::common::{Bench, MODULE, SLICE, mount_group, start_readers};
 use anyhow::{Context, Result};
 use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
@@ -94,9 +94,7 @@ fn by_busy_vcpus(bench: &Bench, evidence: &mut Evidence) -> Result<()> {
 fn by_window(bench: &Bench, evidence: &mut Evidence) -> Result<()> {
     for window_ns in WINDOWS_NS {
         let vm = boot(bench, window_ns)?;
-        for name in READERS {
-            start_reader(&vm, name)?;
-        }
+        start_readers(&vm, &READERS)?;
         vm.switch_model_on()?;
         let cost = measure(&vm)?;
         vm.run(&format!("echo 1 > {SLICE}/cgroup.kill"))?;

@@ -20,7 +20,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_ipc::{GroundTruth, TruthLayout};
 use weir_scenario::testbed::TestbedMachine;
@@ -33,12 +33,16 @@ const KERNEL_ARGS: &str = "console=ttyS0 quiet panic=-1 numa_balancing=disable m
 /// A guest that has not said hello by then, by its own time, never will.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 
+/// Stands in QEMU's arguments for a file in `/dev/shm` that is the guest's own and gone with it. Its name is
+/// another for each guest, and no snapshot depends on it.
+pub const OWN_FILE: &str = "{own}";
+
 /// What a guest needs beside its machine: for tests of odd hardware and odd kernels.
 #[derive(Clone, Debug, Default)]
 pub struct BootOptions {
     /// More words on the kernel's command line.
     pub kernel_args: String,
-    /// More arguments of QEMU.
+    /// More arguments of QEMU. [`OWN_FILE`] in them is the path of a file that each guest has for itself.
     pub qemu_args: Vec<String>,
     /// Comes before everything else in the initrd, as firmware and table overlays must.
     pub before_initrd: Option<PathBuf>,
@@ -124,8 +128,18 @@ impl Vm {
         let mut monitor = lock(&self.monitor);
         monitor.execute("migrate-set-capabilities", mapped_ram())?;
         let uri = format!("file:{}", state.display());
+        // What the device model has put there, not that of another build: until its driver is loaded the guest
+        // does not touch it.
+        let bar: Vec<u64> = self
+            .bar()
+            .iter()
+            .map(|w| w.load(Ordering::Relaxed))
+            .collect();
         monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
         monitor.wait_for_migration()?;
+        for (word, own) in self.bar().iter().zip(bar) {
+            word.store(own, Ordering::Relaxed);
+        }
         monitor.execute("cont", json!({}))?;
         Ok(())
     }
@@ -181,7 +195,12 @@ impl Vm {
         command
             .args(cosim.iter().flat_map(Cosim::device_arguments))
             .args(["-append", &kernel_arguments(machine, options)])
-            .args(&options.qemu_args);
+            .args(
+                options
+                    .qemu_args
+                    .iter()
+                    .map(|word| word.replace(OWN_FILE, &scratch.own_file().display().to_string())),
+            );
         let console = std::fs::File::create(dir.join("console.log"))?;
         let errors = std::fs::File::create(dir.join("qemu.log"))?;
         command.stdin(Stdio::null()).stdout(console).stderr(errors);
@@ -205,7 +224,7 @@ impl Vm {
     fn wait_for_hello(&self) -> Result<()> {
         let hello = Pending {
             id: 0,
-            shell: String::new(),
+            task: String::new(),
             end: BOOT_TIMEOUT,
         };
         match self.reply(&hello) {
@@ -222,7 +241,7 @@ impl Vm {
         if guest_files.is_empty() {
             return Ok(());
         }
-        files::put(&self.files, &self.scratch.dir, guest_files)?;
+        files::put(&self.files, guest_files)?;
         self.run("weir-agent unpack")
             .context("files for the guest")
             .map(drop)

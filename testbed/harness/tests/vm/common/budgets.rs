@@ -8,10 +8,10 @@ use anyhow::{Result, ensure};
 
 const MILLION: u64 = 1_000_000;
 /// Of most questions, in millions.
-const USUAL: u64 = 1_000;
+const USUAL: u64 = 3_000;
 
 /// Of others, in millions: the module, how the question begins, the bound.
-const EXCEPTIONS: [(&str, &str, u64); 0] = [];
+const EXCEPTIONS: [(&str, &str, u64); 1] = [("scx", "the statistics agree", 8_000)];
 
 /// Whether a question is within its bound. Those of the soak have none.
 ///
