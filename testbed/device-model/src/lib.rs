@@ -15,7 +15,9 @@
 //! on a quiet one.
 //!
 //! The model is off until the harness switches it on through the ground truth: booting under it would take
-//! minutes. Until then instructions are counted, at a faster pace, and no memory access is examined.
+//! minutes. Until then instructions are counted, at a faster pace, and no memory access is examined; and
+//! again while the harness hurries the guest through what matters to no question. Switched off otherwise, it
+//! keeps its pace: accesses alone cost nothing any more.
 
 mod args;
 mod clock;
@@ -67,8 +69,11 @@ unsafe impl Sync for VcpuScores {}
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
-/// Set once the code cache was flushed for instrumentation, so that it is flushed once.
+/// Whether code is translated with instrumentation: the code cache is flushed when that changes.
 static INSTRUMENTED: AtomicBool = AtomicBool::new(false);
+
+/// The model was on before.
+static BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// vCPUs that have come into being.
 static VCPUS: AtomicU64 = AtomicU64::new(0);
@@ -115,7 +120,7 @@ impl Plugin {
                     plugin.model.publish_vcpus(clock);
                 }
             },
-            begin: instrument_if_switched_on,
+            begin: follow_the_switches,
         };
         let internals = Internals::find()?;
         clock::host_clock::is_ours()?;
@@ -196,23 +201,30 @@ unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// The harness has switched the model on: all code is translated anew. QEMU requires a vCPU's thread for
-/// that request.
-fn instrument_if_switched_on() {
+/// The harness has switched the model on, or hurries the guest, or no longer does: all code is translated anew.
+/// QEMU requires a vCPU's thread for that request.
+fn follow_the_switches() {
     let Some(plugin) = PLUGIN.get() else { return };
-    if plugin.model.ground_truth().is_on() && !INSTRUMENTED.swap(true, Ordering::AcqRel) {
+    let ground_truth = plugin.model.ground_truth();
+    let has_begun = ground_truth.is_on() || BEGUN.load(Ordering::Acquire);
+    let is_wanted = has_begun && !ground_truth.is_hurried();
+    if INSTRUMENTED.swap(is_wanted, Ordering::AcqRel) != is_wanted {
         // SAFETY: called from the vCPUs' thread with our own id.
         unsafe { q::qemu_plugin_reset(plugin.id, on_reset, std::ptr::null_mut()) };
     }
 }
 
-/// All translated code is gone and all callbacks with it: from here on everything is instrumented.
+/// All translated code is gone and all callbacks with it: from here on everything is instrumented, or nothing.
 unsafe extern "C" fn on_reset(_: *mut c_void) {
-    if let Some(plugin) = PLUGIN.get() {
+    let Some(plugin) = PLUGIN.get() else { return };
+    if INSTRUMENTED.load(Ordering::Acquire) {
         plugin.clock.set_pace(plugin.instruction_ps);
-        plugin.model.start();
-        register(plugin.id);
+        plugin.model.start(!BEGUN.swap(true, Ordering::AcqRel));
+    } else {
+        plugin.clock.set_pace(BOOT_INSTRUCTION_PS);
+        plugin.model.pause();
     }
+    register(plugin.id);
 }
 
 /// New code is translated: its instructions are counted, and with the model on its memory accesses are

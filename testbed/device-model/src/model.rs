@@ -111,14 +111,22 @@ impl Model {
         }
     }
 
-    /// All vCPUs stand still and the model begins.
-    pub fn start(&self) {
+    /// All vCPUs stand still and the model begins, or goes on: what it has not seen meanwhile are changes of
+    /// address translations. The cache keeps its lines, as it does while the model is off.
+    pub fn start(&self, is_first: bool) {
         for slot in &self.vcpus {
             // SAFETY: QEMU runs this with every vCPU stopped.
             unsafe { (*slot.0.get()).tlb.flush() };
         }
-        self.cache.clear();
+        if is_first {
+            self.cache.clear();
+        }
         self.ground_truth.set_running(true);
+    }
+
+    /// It sees nothing from here on.
+    pub fn pause(&self) {
+        self.ground_truth.set_running(false);
     }
 
     /// What the vCPUs have done so far goes to the ground truth.

@@ -150,7 +150,8 @@ impl<'a> GroundTruth<'a> {
         self.words[5].store(u64::from(on), Ordering::Release);
     }
 
-    /// Whether the device model follows the switch.
+    /// Whether memory accesses are examined and instructions take their time: the device model follows the
+    /// switch.
     pub fn is_running(&self) -> bool {
         self.words[6].load(Ordering::Acquire) != 0
     }
@@ -158,6 +159,17 @@ impl<'a> GroundTruth<'a> {
     /// The device model's answer to the switch.
     pub fn set_running(&self, running: bool) {
         self.words[6].store(u64::from(running), Ordering::Release);
+    }
+
+    /// Whether the guest shall go on as it booted, for what matters to no question: an instruction takes a
+    /// nanosecond, and no memory access is examined.
+    pub fn is_hurried(&self) -> bool {
+        self.words[10].load(Ordering::Relaxed) != 0
+    }
+
+    /// Lets the guest go on as it booted, or as before.
+    pub fn hurry(&self, on: bool) {
+        self.words[10].store(u64::from(on), Ordering::Release);
     }
 
     /// Until when the guest may run, nanoseconds since its power-on.

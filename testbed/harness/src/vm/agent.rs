@@ -2,7 +2,7 @@
 //! The line to the guest's agent. Both ends are only used while the guest's time stands: a request is taken
 //! by QEMU before the guest goes on, and what the guest has said is there when it stands again.
 
-use crate::vm::protocol::{Reply, Request};
+use crate::vm::protocol::{Reply, Request, Task};
 use anyhow::{Context, Result, bail};
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
@@ -44,14 +44,13 @@ impl Line {
     }
 
     /// Says a request; its number.
-    pub(crate) fn request(&mut self, shell: &str, timeout: Duration) -> Result<u64> {
+    pub(crate) fn request(&mut self, task: Task, timeout: Duration) -> Result<u64> {
         let id = self.next_id;
         self.next_id += 1;
         let timeout_ms = timeout.as_millis() as u64;
-        let shell = shell.into();
         let mut bytes = serde_json::to_vec(&Request {
             id,
-            shell,
+            task,
             timeout_ms,
         })?;
         bytes.push(b'\n');
@@ -166,7 +165,9 @@ mod tests {
             std::io::BufRead::read_line(&mut std::io::BufReader::new(&guest), &mut text).unwrap();
             (guest, text)
         });
-        let id = line.request("true", Duration::from_secs(1)).unwrap();
+        let id = line
+            .request(Task::Run("true".into()), Duration::from_secs(1))
+            .unwrap();
         assert!(!line.is_unread().unwrap());
         let (_guest, text) = reader.join().unwrap();
         assert_eq!(serde_json::from_str::<Request>(&text).unwrap().id, id);

@@ -5,11 +5,14 @@
 //! image ─► qemu ─► virtual_machine ─► agent (commands, by protocol)
 //! (initrd,  (its      (Vm: boot,        sampler (the ground truth, step by step)
 //!  files,    command   run, wait)       time (the guest's, not the host's)
-//!  snapshot) line)                      cosim (RTL beside the device model)
+//!  snapshot) line)                      cost (what it costs the host)
+//!                                       cosim (RTL beside the device model)
 //! ```
 
 mod agent;
+pub mod condition;
 pub mod cosim;
+pub mod cost;
 pub mod image;
 pub mod protocol;
 mod qemu;
@@ -19,4 +22,4 @@ mod virtual_machine;
 
 pub use image::files::GuestFile;
 pub(crate) use virtual_machine::BAR_WORDS;
-pub use virtual_machine::{BootOptions, Pending, Vm, beside};
+pub use virtual_machine::{BootOptions, OWN_FILE, Pending, Vm, beside};

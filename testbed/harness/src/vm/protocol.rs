@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What harness and guest agent say to each other: one JSON object a line, over a virtio-serial port.
 
+use crate::vm::condition::Condition;
 use serde::{Deserialize, Serialize};
 
 /// Name of the port: `/dev/virtio-ports/` + this in the guest.
 pub const PORT_NAME: &str = "weir.agent";
 
-/// Makes the agent run a shell command.
+/// What the agent shall do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Give this to `/bin/sh -c`.
+    Run(String),
+    /// Wait until this is so, and check it as often. The exit status is 0 once it is, 1 if it never came to that.
+    Await {
+        /// This.
+        condition: Condition,
+        /// Milliseconds between two checks.
+        every_ms: u64,
+    },
+}
+
+/// Makes the agent do something.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// Comes back in the reply.
     pub id: u64,
-    /// Given to `/bin/sh -c`.
-    pub shell: String,
-    /// After this the command is killed.
+    /// What.
+    pub task: Task,
+    /// After this the command is killed, or the waiting is over.
     pub timeout_ms: u64,
 }
 

@@ -1,61 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the truth.
+//! One guest: let its time pass, run commands in it, switch the device model on, read the truth.
 
-use crate::guest_env::Environment;
+mod boot;
+
+pub(crate) use boot::BAR_WORDS;
+pub use boot::{BootOptions, OWN_FILE};
+
 use crate::vm::agent::Line;
+use crate::vm::condition::Condition;
 use crate::vm::cosim::Cosim;
-use crate::vm::image::files;
-use crate::vm::image::files::GuestFile;
-use crate::vm::image::initrd;
-use crate::vm::image::snapshot::{self, Snapshot};
-use crate::vm::protocol::Reply;
+use crate::vm::cost;
+use crate::vm::protocol::{Reply, Task};
 use crate::vm::qemu::qmp::Monitor;
 use crate::vm::qemu::scratch::Scratch;
 use crate::vm::qemu::shm::SharedMemory;
-use crate::vm::qemu::{self, SharedFiles, Sockets, Start};
 use crate::vm::sampler::Series;
 use crate::vm::time::{GuestTime, STEP};
 use anyhow::{Context, Result, bail};
-use serde_json::json;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64};
+use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_ipc::{CosimSummary, GroundTruth, TruthLayout};
+use weir_ipc::{CosimSummary, GroundTruth};
 use weir_scenario::testbed::TestbedMachine;
 
-/// Size of the guest-visible BAR.
-pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
-/// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device. `notests`:
-/// self-tests of the kernel's ciphers would compute on two CPUs for tens of seconds.
-const KERNEL_ARGS: &str = "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off nokaslr cryptomgr.notests=1";
-/// A guest that has not said hello by then, by its own time, never will.
-const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 /// How much longer than a command may take its reply is waited for.
 const GRACE: Duration = Duration::from_secs(30);
 /// How long QEMU may take to die, by the host's clock, after it has let go of its sockets.
 const DYING: Duration = Duration::from_secs(10);
-
-/// What a guest needs beside its machine: for tests of odd hardware and odd kernels.
-#[derive(Clone, Debug, Default)]
-pub struct BootOptions {
-    /// More words on the kernel's command line.
-    pub kernel_args: String,
-    /// More arguments of QEMU.
-    pub qemu_args: Vec<String>,
-    /// Comes before everything else in the initrd, as firmware and table overlays must.
-    pub before_initrd: Option<PathBuf>,
-    /// Boots each time: QEMU cannot save one of its devices, or does not save all of it.
-    pub is_cold: bool,
-}
 
 /// A command under way in the guest.
 #[derive(Debug)]
 #[must_use]
 pub struct Pending {
     id: u64,
-    shell: String,
+    /// What was asked for, in words.
+    task: String,
     /// By the guest's time.
     end: Duration,
 }
@@ -75,189 +56,13 @@ pub struct Vm {
     cosim: Option<Cosim>,
     watcher: Mutex<Option<Watcher>>,
     scratch: Scratch,
+    /// Instructions of its vCPUs that are counted as spent.
+    counted: AtomicU64,
     /// What it was made as.
     pub machine: TestbedMachine,
 }
 
-/// While the kernel unpacks the guest's programs, a large folio may come to lie on a device (which one
-/// depends on the build). If it is code of the shell, each shell has memory on the device. So what runs now
-/// is moved to DRAM.
-const BRING_HOME: &str = "for node in /sys/devices/system/node/node[0-9]*; do
-    [ -n \"$(cat $node/cpulist)\" ] || migratepages 1 ${node##*node} 0 || exit; done";
-
 impl Vm {
-    /// Boot a guest with `files` in it and wait for its agent. The agent itself comes from beside the
-    /// running program.
-    ///
-    /// # Errors
-    /// QEMU does not start, or the guest does not come up: the message ends with its console.
-    pub fn boot(env: &Environment, machine: &TestbedMachine, files: &[GuestFile]) -> Result<Self> {
-        Vm::boot_with(env, machine, files, &BootOptions::default())
-    }
-
-    /// [`Vm::boot`], with more than a machine can say.
-    ///
-    /// # Errors
-    /// As [`Vm::boot`].
-    pub fn boot_with(
-        env: &Environment,
-        machine: &TestbedMachine,
-        files: &[GuestFile],
-        options: &BootOptions,
-    ) -> Result<Self> {
-        machine.validate()?;
-        // A device of another process cannot be saved: such a guest boots each time.
-        let vm = match machine.cosim || options.is_cold {
-            true => Vm::cold(env, machine, options)?,
-            false => {
-                let save = |to: &Path| Vm::cold(env, machine, options)?.save(to);
-                let snapshot = snapshot::of(env, machine, options, save)?;
-                Vm::load(env, machine, options, &snapshot)?
-            }
-        };
-        vm.put(files)?;
-        Ok(vm)
-    }
-
-    /// Boots from power-on, without a snapshot.
-    ///
-    /// # Errors
-    /// As [`Vm::boot`].
-    pub fn cold(
-        env: &Environment,
-        machine: &TestbedMachine,
-        options: &BootOptions,
-    ) -> Result<Self> {
-        let scratch = Scratch::new()?;
-        let initrd = initrd::make(env, &scratch.dir, options)?;
-        let start = Start::PowerOn { initrd: &initrd };
-        let vm = Vm::launch(env, machine, options, &start, scratch)?;
-        vm.wait_for_hello()?;
-        std::fs::remove_file(initrd)?;
-        vm.run(BRING_HOME)?;
-        Ok(vm)
-    }
-
-    fn load(
-        env: &Environment,
-        machine: &TestbedMachine,
-        options: &BootOptions,
-        snapshot: &Snapshot,
-    ) -> Result<Self> {
-        let now_ns = snapshot.now_ns;
-        let start = Start::Snapshot { now_ns };
-        let vm = Vm::launch(env, machine, options, &start, Scratch::new()?)?;
-        let loaded = vm.load_state(&snapshot.state());
-        loaded.with_context(|| format!("{}\n{}", snapshot.state().display(), vm.console_tail()))?;
-        Ok(vm)
-    }
-
-    fn load_state(&self, state: &Path) -> Result<()> {
-        let mut monitor = lock(&self.monitor);
-        monitor.execute("migrate-set-capabilities", mapped_ram())?;
-        let uri = format!("file:{}", state.display());
-        monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
-        monitor.wait_for_migration()?;
-        monitor.execute("cont", json!({}))?;
-        Ok(())
-    }
-
-    /// Keeps the guest in a file, and ends it; its time then.
-    fn save(self, to: &Path) -> Result<u64> {
-        let mut monitor = lock(&self.monitor);
-        monitor.execute("stop", json!({}))?;
-        monitor.execute("migrate-set-capabilities", mapped_ram())?;
-        let uri = format!("file:{}", to.display());
-        monitor.execute("migrate", json!({ "uri": uri }))?;
-        monitor.wait_for_migration()?;
-        Ok(self.now().as_nanos() as u64)
-    }
-
-    /// QEMU, with its guest's time standing.
-    fn launch(
-        env: &Environment,
-        machine: &TestbedMachine,
-        options: &BootOptions,
-        start: &Start,
-        scratch: Scratch,
-    ) -> Result<Self> {
-        let Scratch { name, dir } = &scratch;
-        let layout = TruthLayout {
-            group_count: machine.groups_mib.len(),
-            vcpu_count: machine.cpu_count,
-            memory_bytes: machine.device_bytes(),
-        };
-        let ground_truth = SharedMemory::create(&format!("{name}.ground-truth"), layout.words())?;
-        let truth = GroundTruth::create(ground_truth.words(), layout)
-            .context("the ground truth's file is too small")?;
-        truth.set_stopped_at(start.at_ns());
-        truth.grant_until(start.at_ns());
-        let bar = SharedMemory::create(&format!("{name}.bar"), BAR_WORDS)?;
-        let files = SharedMemory::create(&format!("{name}.files"), files::BAR_BYTES / 8)?;
-        let server = || Cosim::start(machine, name, dir);
-        let cosim = machine.cosim.then(server).transpose()?;
-        let (line, agent) = Line::pair()?;
-        let (monitor, theirs) = Monitor::pair()?;
-        let (agent, theirs) = (OwnedFd::from(agent), OwnedFd::from(theirs));
-        let shared = SharedFiles {
-            ground_truth: ground_truth.path(),
-            bar: bar.path(),
-            files: files.path(),
-            trace: cosim.as_ref().map(Cosim::trace),
-        };
-        let sockets = Sockets {
-            agent: &agent,
-            monitor: &theirs,
-        };
-        let mut command = qemu::command(env, machine, start, &sockets, &shared)?;
-        command
-            .args(cosim.iter().flat_map(Cosim::device_arguments))
-            .args(["-append", &kernel_arguments(machine, options)])
-            .args(&options.qemu_args);
-        let console = std::fs::File::create(dir.join("console.log"))?;
-        let errors = std::fs::File::create(dir.join("qemu.log"))?;
-        command.stdin(Stdio::null()).stdout(console).stderr(errors);
-        let child = command.spawn().context("cannot start QEMU")?;
-        Ok(Vm {
-            time: GuestTime::new(ground_truth, child.id()),
-            child: Mutex::new(child),
-            line: Mutex::new(line),
-            monitor: Mutex::new(monitor),
-            bar,
-            files,
-            cosim,
-            watcher: Mutex::new(None),
-            scratch,
-            machine: machine.clone(),
-        })
-    }
-
-    fn wait_for_hello(&self) -> Result<()> {
-        let hello = Pending {
-            id: 0,
-            shell: String::new(),
-            end: BOOT_TIMEOUT,
-        };
-        match self.reply(&hello) {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => bail!("the guest did not come up:\n{}", self.console_tail()),
-            Err(why) => Err(why.context(format!(
-                "the guest did not come up\n{}",
-                self.console_tail()
-            ))),
-        }
-    }
-
-    fn put(&self, guest_files: &[GuestFile]) -> Result<()> {
-        if guest_files.is_empty() {
-            return Ok(());
-        }
-        files::put(&self.files, &self.scratch.dir, guest_files)?;
-        self.run("weir-agent unpack")
-            .context("files for the guest")
-            .map(drop)
-    }
-
     /// The guest's time since power-on.
     pub fn now(&self) -> Duration {
         self.time.now()
@@ -283,11 +88,15 @@ impl Vm {
     }
 
     fn step(&self, by: Duration) -> Result<()> {
+        let begun = self.now();
         self.time
             .step(by, &mut || match lock(&self.child).try_wait()? {
                 Some(status) => bail!("QEMU ended ({status})\n{}", self.console_tail()),
                 None => Ok(()),
             })?;
+        let executed = self.instructions();
+        let before = self.counted.swap(executed, Ordering::Relaxed);
+        cost::adds(self.now() - begun, executed - before);
         if let Some(watcher) = lock(&self.watcher).as_ref() {
             watcher(self.now());
         }
@@ -344,10 +153,31 @@ impl Vm {
     /// # Errors
     /// The guest is gone.
     pub fn start(&self, shell: &str, timeout: Duration) -> Result<Pending> {
-        let said = lock(&self.line).request(shell, timeout);
+        self.begin(Task::Run(shell.into()), shell.into(), timeout)
+    }
+
+    /// Lets the guest run until something is so in it; whether it came to that in this time of the guest's.
+    ///
+    /// # Errors
+    /// The guest is gone.
+    pub fn wait_until(&self, condition: &Condition, timeout: Duration) -> Result<bool> {
+        // Without the model a tenth of a second is a hundred million instructions.
+        let truth = self.ground_truth();
+        let is_slow = truth.is_running() && !truth.is_hurried();
+        let every_ms = if is_slow { 100 } else { 4 };
+        let task = Task::Await {
+            condition: condition.clone(),
+            every_ms,
+        };
+        let pending = self.begin(task, format!("{condition:?}"), timeout)?;
+        Ok(self.wait(pending)?.status == Some(0))
+    }
+
+    fn begin(&self, task: Task, words: String, timeout: Duration) -> Result<Pending> {
+        let said = lock(&self.line).request(task, timeout);
         Ok(Pending {
             id: said.map_err(|why| self.why_gone(why))?,
-            shell: shell.into(),
+            task: words,
             end: self.now() + timeout + GRACE,
         })
     }
@@ -373,7 +203,7 @@ impl Vm {
         reply.with_context(|| {
             format!(
                 "the guest does not answer: {}\n{}",
-                pending.shell,
+                pending.task,
                 self.console_tail()
             )
         })
@@ -401,11 +231,12 @@ impl Vm {
         self.bar.words()
     }
 
-    /// Switch the device model on and wait until it follows.
+    /// Switch the device model on, as it was before it was hurried, and wait until it follows.
     ///
     /// # Errors
     /// It does not follow: the guest is stuck.
     pub fn switch_model_on(&self) -> Result<()> {
+        self.ground_truth().hurry(false);
         self.ground_truth().switch(true);
         let end = self.now() + Duration::from_secs(30);
         while !self.ground_truth().is_running() {
@@ -420,6 +251,26 @@ impl Vm {
     /// Switch the device model off: accesses cost nothing any more.
     pub fn switch_model_off(&self) {
         self.ground_truth().switch(false);
+    }
+
+    /// Switch the device model off, and let the guest go on as fast as it booted until the model is on again:
+    /// for what matters to no question. A task that computes all the time is dear meanwhile.
+    pub fn hurry(&self) {
+        self.switch_model_off();
+        self.ground_truth().hurry(true);
+    }
+
+    /// Whether the device model is on.
+    pub fn is_model_on(&self) -> bool {
+        self.ground_truth().is_on()
+    }
+
+    /// Instructions of all vCPUs since QEMU started.
+    pub fn instructions(&self) -> u64 {
+        let vcpus = 0..self.machine.cpu_count;
+        vcpus
+            .map(|i| self.ground_truth().vcpu(i).instructions)
+            .sum()
     }
 
     /// Process id of QEMU.
@@ -445,6 +296,7 @@ impl Vm {
 
     fn end(&self) {
         let mut child = lock(&self.child);
+        cost::ends(child.id());
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -461,21 +313,8 @@ impl Drop for Vm {
     }
 }
 
-/// RAM at fixed places of the file, without its zeros.
-fn mapped_ram() -> serde_json::Value {
-    json!({"capabilities": [{"capability": "mapped-ram", "state": true}]})
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn kernel_arguments(machine: &TestbedMachine, options: &BootOptions) -> String {
-    let mut words = format!("{KERNEL_ARGS} {}", options.kernel_args);
-    if let Some(us) = machine.bandwidth_slice_us {
-        words += &format!(" sysctl.kernel.sched_cfs_bandwidth_slice_us={us}");
-    }
-    words.trim().to_string()
 }
 
 /// A build artefact beside the running program, or one level up when that is a test.

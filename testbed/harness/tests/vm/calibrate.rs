@@ -4,8 +4,8 @@
 //! weir's and every delay. weir knows nothing of this: it has a kernel, a node and counters.
 
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, lines_more, mount_group,
-    signal_weir, snapshots, start_reader, start_weir, until,
+    self, Bench, MODULE, Questions, attempt, ends_with, json, last_line_says, lines_more,
+    mount_group, signal_weir, snapshots, start_readers, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -264,10 +264,7 @@ fn free_bytes(vm: &Vm) -> Result<f64> {
 fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: f64) -> Result<()> {
     let free = free_bytes(vm)?;
     let weir = start_weir(vm, "--probe --interval 100ms")?;
-    let is_known = format!(
-        "tail -n 2 {LINES} | head -n 1 | grep -q '\"mean_ns\":{{\"at\":[0-9]*,\"value\":{{\"Ok'"
-    );
-    until(vm, &is_known)?;
+    until(vm, last_line_says("\"mean_ns\":{\"at\":*,\"value\":{\"Ok"))?;
     let taken = free - free_bytes(vm)?;
     let idle = next_snapshots(vm, 60)?;
     let (idle_ns, readings) = probed(&idle)?;
@@ -285,7 +282,8 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
             .context("the probe read nothing")?,
     )?;
 
-    let reader = start_reader(vm, "a")?;
+    start_readers(vm, &["a"])?;
+    let reader = format!("{}/a.service", common::SLICE);
     // Not on the probe's CPU, where it would stand still while the probe measures.
     vm.run(&format!(
         "for p in $(cat {reader}/cgroup.procs); do taskset -a -p 1 $p > /dev/null; done"

@@ -6,8 +6,9 @@
 //! that is also which task writes.
 
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,
-    mount_group, next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
+    self, Bench, MODULE, Questions, SOME, ends_with, filled, json, last_line_says, load_weir,
+    machine_with_a_device, mount_group, next_line, says, signal_weir, snapshots, start_on_device,
+    start_readers, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -62,12 +63,10 @@ fn unnamed_they_are_taken_because_reads_agree(vm: &Vm, events: &[&str]) -> Resul
 
 /// A reader that only reads, and one that computes for most of its time: as busy, and far less traffic.
 fn start_two(vm: &Vm) -> Result<()> {
-    start_reader(vm, "a")?;
-    let path = make_cgroup(vm, "b")?;
-    vm.run("dd if=/dev/zero of=/cxl0/b bs=1M count=16 2> /dev/null")?;
+    start_readers(vm, &["a"])?;
     let fio = "fio --name=b --filename=/cxl0/b --thread --ioengine=mmap --rw=randread --bs=64k --size=16m \
                --time_based --runtime=3600 --norandommap --disk_util=0 --thinktime=30000 --thinktime_spin=30000";
-    start_in(vm, &path, fio)?;
+    start_on_device(vm, &[("b", fio.to_owned())], SOME)?;
     own_pages(vm, "/cxl0/a", 1)?;
     own_pages(vm, "/cxl0/b", 2)
 }
@@ -88,10 +87,10 @@ impl Moved {
 
 /// What weir and the ground truth say of both.
 fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
-    let pid = start_weir(vm, arguments)?;
+    let pid = load_weir(vm, arguments)?;
     until(
         vm,
-        &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"{provenance}\"'"),
+        last_line_says(&format!("\"provenance\":\"{provenance}\"")),
     )?;
     next_line(vm)?;
     let lines = || {
@@ -151,19 +150,17 @@ fn counts_know_what_time_does_not(vm: &Vm) -> Result<()> {
 
 /// A reader and a writer of as many blocks: the device moves twice as much for the writer.
 fn start_reader_and_writer(vm: &Vm) -> Result<()> {
-    for (name, way, owner) in [("a", "randread", 1), ("b", "randwrite", 2)] {
-        let path = make_cgroup(vm, name)?;
-        vm.run(&format!(
-            "dd if=/dev/zero of=/cxl0/{name} bs=1M count=16 2> /dev/null"
-        ))?;
-        let fio = format!(
+    let command = |name: &str, way: &str| {
+        format!(
             "fio --name={name} --filename=/cxl0/{name} --thread --ioengine=mmap --rw={way} --bs=64k \
              --size=16m --time_based --runtime=3600 --norandommap --disk_util=0 --rate_iops=40"
-        );
-        start_in(vm, &path, &fio)?;
-        own_pages(vm, &format!("/cxl0/{name}"), owner)?;
-    }
-    Ok(())
+        )
+    };
+    let both = [("a", "randread"), ("b", "randwrite")];
+    let both = both.map(|(name, way)| (name, command(name, way)));
+    start_on_device(vm, &both, SOME)?;
+    own_pages(vm, "/cxl0/a", 1)?;
+    own_pages(vm, "/cxl0/b", 2)
 }
 
 fn writes_are_the_writers(vm: &Vm) -> Result<()> {
@@ -210,7 +207,7 @@ fn a_profile_counts_what_each_reads(vm: &Vm) -> Result<()> {
     // A file grows with each window.
     let bytes = || -> Result<u64> { Ok(vm.run("stat -c %s /run/p.windows")?.trim().parse()?) };
     let grows = |from: u64| format!("[ \"$(stat -c %s /run/p.windows)\" -gt {from} ]");
-    until(vm, "[ -s /run/p.windows ]")
+    until(vm, filled("/run/p.windows"))
         .inspect_err(|_| println!("{:?}", vm.run("cat /run/p.out")))?;
     until(vm, &grows(bytes()?))?;
     common::freeze(vm, false)?;
@@ -221,7 +218,7 @@ fn a_profile_counts_what_each_reads(vm: &Vm) -> Result<()> {
     until(vm, &grows(bytes()?))?;
     until(vm, &grows(bytes()?))?;
     vm.run("kill -TERM $(cat /run/p.pid)")?;
-    until(vm, "grep -q 'next: weir profile report' /run/p.out")?;
+    until(vm, says("/run/p.out", "next: weir profile report"))?;
     let said = vm.run("cat /run/p.out")?;
     ensure!(!said.contains("events of its own"), "{said}");
     let text = vm.run("weir profile export /run/p.windows")?;

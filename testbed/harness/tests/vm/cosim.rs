@@ -7,7 +7,7 @@
 //! counts, each figure must lie between two others.
 
 use crate::common::both::{GROUPS, LINE_BYTES, RTL, SHARED, bind, fio, ready};
-use crate::common::{Questions, attempt, ends_with, until};
+use crate::common::{Questions, ask_one, attempt, ends_with, is, until};
 use anyhow::{Context, Result, ensure};
 use weir_ipc::access_trace::AccessTrace;
 use weir_scenario::testbed::TestbedMachine;
@@ -278,8 +278,8 @@ fn devload_rises_under_load(vm: &Vm) -> Result<()> {
 }
 
 fn devload_falls_without_load(vm: &Vm) -> Result<()> {
-    until(vm, &format!("[ $(cat {RTL}/devload/load) = 0 ]"))?;
-    until(vm, &format!("[ $(cat {RTL}/devload/fill_256ths) = 0 ]"))?;
+    until(vm, is(&format!("{RTL}/devload/load"), "0"))?;
+    until(vm, is(&format!("{RTL}/devload/fill_256ths"), "0"))?;
     let before = clocks_at(vm)?;
     let after = clocks_at(vm)?;
     ensure!(after[0] > before[0], "light for {} clocks", after[0]);
@@ -385,6 +385,10 @@ fn a_full_ring_makes_its_cpu_wait() -> Result<()> {
         return Ok(());
     };
     let vm = bench.boot(&machine, vec![], &BootOptions::default())?;
+    ask_one("nothing is lost", || its_cpu_waits(vm))
+}
+
+fn its_cpu_waits(vm: Vm) -> Result<()> {
     bind(&vm)?;
     vm.switch_model_on()?;
     vm.run("for i in 0 1; do dd if=/cxl$i/file of=/dev/null bs=1M; done 2> /dev/null")?;
@@ -402,7 +406,11 @@ fn a_server_that_dies_is_a_lost_device() -> Result<()> {
     let Some(bench) = ready("cosim, lost", &machine())? else {
         return Ok(());
     };
-    let mut vm = bench.boot(&machine(), vec![], &BootOptions::default())?;
+    let vm = bench.boot(&machine(), vec![], &BootOptions::default())?;
+    ask_one("the guest lives", || its_device_is_lost(vm))
+}
+
+fn its_device_is_lost(mut vm: Vm) -> Result<()> {
     bind(&vm)?;
     vm.cosim().context("it has one")?.kill()?;
     for file in [

@@ -8,10 +8,10 @@
 
 use crate::common::both::{GROUPS, RTL, SHARED, bind, fio, ready};
 use crate::common::evidence::Evidence;
-use crate::common::host_cpu::cpu_sec;
 use anyhow::Result;
 use std::time::Instant;
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::cost::cpu_sec;
 use weir_testbed::vm::{BootOptions, Vm};
 
 /// In every second one the RTL comes first.

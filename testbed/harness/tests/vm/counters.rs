@@ -9,10 +9,11 @@
 //! tables, distinguishes the files' lines from those.
 
 use crate::common::{
-    Bench, MODULE, Questions, json, next_line, signal_weir, snapshots, start_weir, until,
+    Bench, MODULE, Questions, filled, json, next_line, signal_weir, snapshots, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const LINE_BYTES: u64 = 64;
@@ -208,14 +209,15 @@ fn writes_also_read(vm: &Vm) -> Result<()> {
 /// off whenever perf starts and stops, so that both are the same lines, exactly.
 fn under_perf(vm: &Vm, events: &str, command: &str) -> Result<(Moved, Vec<serde_json::Value>)> {
     vm.run(&format!(
-        "rm -f /run/perf.*
+        "rm -f /run/perf.*; mkfifo /run/perf.off
          perf stat -j -o /run/perf.json {events} -a -- \
-             sh -c 'touch /run/perf.on; until [ -e /run/perf.off ]; do sleep 0.1; done' \
+             sh -c 'touch /run/perf.on; read word < /run/perf.off' \
              > /run/perf.said 2>&1 < /dev/null &"
     ))?;
-    until(vm, "[ -e /run/perf.on ] || [ -s /run/perf.said ]")?;
+    let begun = Condition::Exists("/run/perf.on".to_owned());
+    until(vm, Condition::Any(vec![begun, filled("/run/perf.said")]))?;
     let moved = moved(vm, command)?;
-    vm.run("touch /run/perf.off")?;
+    vm.run("echo off > /run/perf.off")?;
     until(vm, "! pidof perf > /dev/null")?;
     let said = vm.run("cat /run/perf.said /run/perf.json")?;
     println!("{said}");
@@ -266,14 +268,15 @@ fn perf_counts_the_same(vm: &Vm) -> Result<()> {
 /// `weir events --count` opens the driver's PMU by itself, a set for each group: the same lines, exactly.
 fn weir_counts_the_same_by_perf(vm: &Vm) -> Result<()> {
     vm.run(
-        "rm -f /run/perf.*
+        "rm -f /run/perf.*; mkfifo /run/perf.off
          weir events --count --json -- \
-             sh -c 'touch /run/perf.on; until [ -e /run/perf.off ]; do sleep 0.1; done' \
+             sh -c 'touch /run/perf.on; read word < /run/perf.off' \
              > /run/perf.json 2> /run/perf.said < /dev/null &",
     )?;
-    until(vm, "[ -e /run/perf.on ] || [ -s /run/perf.said ]")?;
+    let begun = Condition::Exists("/run/perf.on".to_owned());
+    until(vm, Condition::Any(vec![begun, filled("/run/perf.said")]))?;
     let moved = moved(vm, "dd if=/cxl1/file of=/cxl0/file bs=1M conv=notrunc")?;
-    vm.run("touch /run/perf.off")?;
+    vm.run("echo off > /run/perf.off")?;
     until(vm, "! pidof weir > /dev/null")?;
     let rows = json(vm, "cat /run/perf.said /run/perf.json")?;
     println!("{rows}");

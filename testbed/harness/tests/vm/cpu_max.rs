@@ -238,7 +238,6 @@ fn cpu_max_is_what_weir_takes_it_for() -> Result<()> {
     };
     let vm = &bench.boot(&machine, vec![], &BootOptions::default())?;
     vm.switch_model_on()?;
-    until(vm, "[ -e /sys/fs/cgroup/cpu.stat ]")?;
     let mut q = Questions::default();
     q.ask("a quota holds on average", || a_quota_holds_on_average(vm));
     q.ask("every write refills the quota", || {

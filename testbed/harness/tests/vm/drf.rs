@@ -9,8 +9,8 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    Bench, MODULE, SLICE, bytes_per_sec, load_weir, machine_with_a_device, make_cgroup,
-    mount_group, signal_weir, start_in, start_reader, state, until,
+    Bench, MODULE, SLICE, bytes_per_sec, has_processes, load_weir, machine_with_a_device,
+    make_cgroup, mount_group, signal_weir, start_in, start_readers, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_scenario::testbed::TestbedMachine;
@@ -186,7 +186,7 @@ fn controlled(vm: &Vm, control: Control, set_point: f64) -> Result<Used> {
     let found = used(vm)?;
     ensure!(signal_weir(vm, pid, "TERM")? == 0, "weir failed");
     if backend.starts_with("sched-ext") {
-        until(vm, &state("disabled"))?;
+        until(vm, state("disabled"))?;
     }
     Ok(found)
 }
@@ -196,7 +196,7 @@ fn with_reader(bench: &Bench) -> Result<(Vm, f64)> {
     let vm = bench.boot(&machine(), Vec::new(), &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(&vm)?;
-    start_reader(&vm, READER)?;
+    start_readers(&vm, &[READER])?;
     vm.switch_model_on()?;
     vm.run("sleep 3")?;
     let alone = bytes_per_sec(&vm, 5)?;
@@ -242,7 +242,7 @@ fn soak_drf() -> Result<()> {
             &path,
             "stress-ng --cpu 2 --cpu-method int64 --timeout 6000",
         )?;
-        until(&vm, &format!("[ $(wc -l < {path}/cgroup.procs) -ge 3 ]"))?;
+        until(&vm, has_processes(&path, 3))?;
     }
     let mut evidence = Evidence::of("drf");
     evidence.say(format!(

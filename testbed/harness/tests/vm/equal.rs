@@ -5,13 +5,14 @@
 //! changes nothing.
 
 use crate::common::{
-    Bench, LINES, MODULE, READ, SET_POINT, mount_group, start_reader, start_weir, until,
+    Bench, LINES, MODULE, READ, SET_POINT, ask_one, load_weir, mount_group, start_readers, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::process::{Child, Command};
 use std::time::Duration;
 use weir_ipc::ground_truth::{LineCounts, VcpuCounts};
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::time::STEP;
 
 /// Steps that are compared while weir limits.
@@ -56,15 +57,11 @@ fn one(bench: &Bench, is_stopped: bool) -> Result<(Vec<Moment>, String)> {
     let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}"))?;
     mount_group(vm)?;
+    start_readers(vm, &["a", "b"])?;
     vm.switch_model_on()?;
-    for name in ["a", "b"] {
-        start_reader(vm, name)?;
-    }
-    // Both have begun to read their blocks.
-    until(vm, &format!("[ $(cat {READ}) -gt 50000000 ]"))?;
+    until(vm, Condition::AtLeast(READ.to_owned(), 50_000_000))?;
     let mut moments = vec![moment(vm)];
-    start_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
-    until(vm, &format!("[ -s {LINES} ]"))?;
+    load_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
     moments.push(moment(vm));
     let stopped = is_stopped.then(|| stop_for_a_while(vm.pid())).transpose()?;
     for _ in 0..STEPS {
@@ -84,9 +81,13 @@ fn two_runs_are_equal_and_a_stop_changes_nothing() -> Result<()> {
     let Some(bench) = Bench::ready("equal")? else {
         return Ok(());
     };
+    ask_one("two guests", || two_are_equal(&bench))
+}
+
+fn two_are_equal(bench: &Bench) -> Result<()> {
     let (first, second) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| one(&bench, true));
-        (one(&bench, false), other.join())
+        let other = scope.spawn(|| one(bench, true));
+        (one(bench, false), other.join())
     });
     let second = second.map_err(|_| anyhow::anyhow!("it panicked"))?;
     let ((first, first_lines), (second, second_lines)) = (first?, second?);

@@ -3,7 +3,7 @@
 //! for 4 and for 16 groups; two more boot with them. The kernel's view is read with `numactl` and
 //! from sysfs, and compared with figures that stand here, not only with what `weir` says of itself.
 
-use crate::common::{Bench, Questions, ends_with, json, pages, until};
+use crate::common::{Bench, Questions, ends_with, is, json, pages, until};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use weir_scenario::testbed::TestbedMachine;
@@ -188,7 +188,7 @@ fn a_command_is_bound(vm: &Vm) -> Result<()> {
     )?;
     let pid = vm.run("cat /run/bound.pid")?;
     let pid = pid.trim();
-    until(vm, &format!("[ \"$(cat /proc/{pid}/comm)\" = sleep ]"))?;
+    until(vm, is(&format!("/proc/{pid}/comm"), "sleep"))?;
     let maps = vm.run(&format!("cat /proc/{pid}/numa_maps"))?;
     ensure!(maps.contains(" bind:3 "), "{maps}");
     ensure!(pages(vm, pid, 3)? > 0 && pages(vm, pid, 0)? == 0, "{maps}");

@@ -3,20 +3,20 @@
 //! limited for a device without its driver?
 
 use crate::common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, lines_more, load_weir, mount_group,
-    newest, signal_weir, start_reader, until,
+    Bench, LINES, MODULE, Questions, SET_POINT, aside, last_line_says, lines_more, load_weir,
+    max_is, mount_group, newest, signal_weir, start_readers, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 const DRIVER: &str = "/sys/bus/pci/drivers/weir_cxl";
 const FREE: &str = "max 100000";
 
 /// Waits until weir has a device of this name.
 fn has_device(vm: &Vm, name: &str) -> Result<()> {
-    let newest = format!("tail -n 2 {LINES} | head -n 1");
-    until(vm, &format!("{newest} | grep -q '\"name\":\"{name}\"'"))
+    until(vm, last_line_says(&format!("\"name\":\"{name}\"")))
 }
 
 /// Takes the driver from its device, and keeps the device's name in `/run/device`.
@@ -32,9 +32,11 @@ fn bind(vm: &Vm, device: &str) -> Result<()> {
 }
 
 /// A condition: whether a reader is limited.
-fn limited(name: &str, is_limited: bool) -> String {
-    let sign = if is_limited { "!=" } else { "=" };
-    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" {sign} '{FREE}' ]")
+fn limited(name: &str, is_limited: bool) -> Condition {
+    match is_limited {
+        true => !max_is(name, FREE),
+        false => max_is(name, FREE),
+    }
 }
 
 fn said(vm: &Vm, what: &str) -> Result<u32> {
@@ -92,21 +94,21 @@ fn limits_end_with_the_driver_and_come_back_with_it(vm: &Vm) -> Result<()> {
     bind(vm, device)?;
     let pid = load_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
     for name in ["a", "b"] {
-        until(vm, &limited(name, true))?;
+        until(vm, limited(name, true))?;
     }
     unbind(vm)?;
     for name in ["a", "b"] {
-        until(vm, &limited(name, false))?;
+        until(vm, limited(name, false))?;
     }
     has_device(vm, "memory-only nodes")?;
     bind(vm, device)?;
     for name in ["a", "b"] {
-        until(vm, &limited(name, true))?;
+        until(vm, limited(name, true))?;
     }
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
     for name in ["a", "b"] {
-        until(vm, &limited(name, false))?;
+        until(vm, limited(name, false))?;
     }
     Ok(())
 }
@@ -118,9 +120,7 @@ fn what_comes_later_is_found() -> Result<()> {
     };
     let vm = &bench.guest()?;
     mount_group(vm)?;
-    for name in ["a", "b"] {
-        start_reader(vm, name)?;
-    }
+    start_readers(vm, &["a", "b"])?;
     vm.switch_model_on()?;
     let mut q = Questions::default();
     q.ask("counters after weir", || {

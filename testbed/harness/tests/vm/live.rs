@@ -3,6 +3,7 @@
 //! measuring and the report, and how closely each back end holds the set-point. The whole scenario with all
 //! its bounds is run by `weir-testbed live --check`.
 
+use crate::common::ask_one;
 use crate::common::evidence::Evidence;
 use anyhow::{Result, ensure};
 use std::path::Path;
@@ -98,8 +99,12 @@ fn weir_halves_the_overload(
 fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     // On CPUs as slow as these weir needs five seconds until it observes.
     let (vm, scenario, all) = prepared(8, 3)?;
-    let runs = weir_halves_the_overload(&vm, &scenario, &all)?;
-    the_scheduler_holds(&vm, &scenario, &all)?;
+    ask_one("three runs", || it_is_demonstrated(&vm, &scenario, &all))
+}
+
+fn it_is_demonstrated(vm: &Vm, scenario: &TestbedScenario, all: &[Instance]) -> Result<()> {
+    let runs = weir_halves_the_overload(vm, scenario, all)?;
+    the_scheduler_holds(vm, scenario, all)?;
     let results = Results {
         scenario: scenario.name.clone(),
         runs,

@@ -3,7 +3,7 @@
 //! `lib/lz4`, which zswap calls too) gets them in an initramfs: each chunk of lz4's legacy format is a block.
 //! The unpacked files must be the pages.
 
-use crate::common::Bench;
+use crate::common::{Bench, ask_one};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -177,7 +177,7 @@ fn the_kernel_reads_the_encoders_blocks() -> Result<()> {
             host: host.clone(),
         });
     }
-    kernel_reads(&bench, archive, &files)
+    ask_one("text", || kernel_reads(&bench, archive, &files))
 }
 
 /// `WEIR_CORPUS`: a folder with files of pages, as `rtl/run-checks corpora` takes them.

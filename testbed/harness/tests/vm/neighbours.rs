@@ -9,8 +9,8 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    Bench, LINES, MODULE, SET_POINT, SLICE, load_weir, mount_group, signal_named, signal_weir,
-    start_reader, state, until,
+    Bench, MODULE, SET_POINT, SLICE, ask_one, has_processes, load_weir, mount_group, said,
+    signal_named, signal_weir, start_readers, state, until,
 };
 use anyhow::{Context, Result, bail, ensure};
 use weir_testbed::vm::Vm;
@@ -117,19 +117,13 @@ fn start_neighbours(vm: &Vm) -> Result<()> {
          echo $$ > /sys/fs/cgroup/cgroup.procs"
     ))?;
     // Two commands and their three tasks.
-    until(
-        vm,
-        &format!("[ $(wc -l < {NEIGHBOURS}/cgroup.procs) -ge 5 ]"),
-    )
+    until(vm, has_processes(NEIGHBOURS, 5))
 }
 
 /// They end, and say what they did.
 fn end_neighbours(vm: &Vm) -> Result<String> {
     vm.run(&signal_named("INT", "stress-ng"))?;
-    until(
-        vm,
-        &format!("[ $(wc -l < {NEIGHBOURS}/cgroup.procs) -eq 0 ]"),
-    )?;
+    until(vm, !has_processes(NEIGHBOURS, 1))?;
     vm.run("cat /run/cpu.txt /run/cyclic.txt")
 }
 
@@ -193,17 +187,14 @@ fn beside_weir(vm: &Vm, backend: &str, sec: u32) -> Result<Seen> {
         vm,
         &format!("--limit --set-point {SET_POINT} --backend {backend} --interval {INTERVAL}"),
     )?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     for name in READERS {
-        until(
-            vm,
-            &format!("grep -q '{name}.service: limited' {LINES}.err"),
-        )?;
+        until(vm, said(&format!("{name}.service: limited")))?;
     }
     vm.run("sleep 2")?;
     let seen = work(vm, sec);
     ensure!(signal_weir(vm, pid, "TERM")? == 0, "weir failed");
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     seen
 }
 
@@ -270,9 +261,7 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
     let vm = bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(&vm)?;
-    for name in READERS {
-        start_reader(&vm, name)?;
-    }
+    start_readers(&vm, &READERS)?;
     vm.switch_model_on()?;
     Ok(vm)
 }
@@ -286,6 +275,12 @@ fn neighbours_get_what_limits_leave() -> Result<()> {
         return Ok(());
     };
     let vm = &with_readers(&bench)?;
+    ask_one("in partial and in full mode", || {
+        they_get_what_limits_leave(vm)
+    })
+}
+
+fn they_get_what_limits_leave(vm: &Vm) -> Result<()> {
     let free = seen(vm, Control::Free, SHORT_SEC)?;
     let partial = seen(vm, Control::Partial, SHORT_SEC)?;
     let full = seen(vm, Control::Full, SHORT_SEC)?;

@@ -10,7 +10,7 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    Bench, MODULE, SLICE, make_cgroup, mount_group, start_in, start_reader, until,
+    Bench, MODULE, SLICE, filled, make_cgroup, mount_group, start_in, start_readers, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -18,6 +18,7 @@ use std::time::Duration;
 use weir_scenario::testbed::{CoreEvents, TestbedMachine};
 use weir_testbed::guest_env::kernel_modules;
 use weir_testbed::live::guest::load_core;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const WORKLOADS: usize = 100;
@@ -56,7 +57,7 @@ fn name(number: usize) -> String {
 
 /// A process each, which wakes up once a second; the first reads the device all the time.
 fn start_workloads(vm: &Vm) -> Result<()> {
-    start_reader(vm, &name(0))?;
+    start_readers(vm, &[&name(0)])?;
     for number in 1..WORKLOADS {
         let path = make_cgroup(vm, &name(number))?;
         start_in(vm, &path, "sh -c \"while :; do sleep 1; done\"")?;
@@ -113,14 +114,14 @@ fn cpu_percent(vm: &Vm, pid: u32) -> Result<f64> {
 
 fn begin(vm: &Vm, file: &str, workloads: usize) -> Result<u32> {
     let pid = start(vm, &format!("sh -c '{}'", record(file, workloads)))?;
-    until(vm, &format!("[ -s {file} ]"))
+    until(vm, filled(file))
         .inspect_err(|_| println!("{:?}", vm.run(&format!("cat {file}.err"))))?;
     Ok(pid)
 }
 
 fn end(vm: &Vm, pid: u32) -> Result<()> {
     vm.run(&format!("kill -TERM {pid}"))?;
-    until(vm, &format!("[ ! -d /proc/{pid} ]"))
+    until(vm, !Condition::Exists(format!("/proc/{pid}")))
 }
 
 /// Time of a piece of work in a cgroup of its own, in seconds of the guest, as the guest has it: the harness
@@ -215,7 +216,7 @@ fn what_work_loses(vm: &Vm, evidence: &mut Evidence) -> Result<()> {
                 "record /run/work.windows --cgroup work.slice/work.service",
             );
             let profile = start(vm, &format!("sh -c '{command}'"))?;
-            until(vm, "[ -s /run/work.windows ]")?;
+            until(vm, filled("/run/work.windows"))?;
             with.push(work_sec(vm, work)?);
             end(vm, profile)?;
         }

@@ -10,8 +10,8 @@
 //! other as weir says. The gaps between bursts alone would say little: three random moments are often apart.
 
 use crate::common::{
-    Bench, LINES, MODULE, SLICE, load_weir, machine_with_a_device, mount_group, next_line,
-    signal_weir, start_reader, until,
+    Bench, LINES, MODULE, SLICE, ask_one, load_weir, machine_with_a_device, mount_group, next_line,
+    said, says, signal_weir, start_readers, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::f64::consts::TAU;
@@ -114,11 +114,15 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
     let vm = &bench.boot(&machine, vec![], &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}"))?;
     mount_group(vm)?;
+    start_readers(vm, &READERS)?;
     for (name, owner) in READERS.into_iter().zip(1..) {
-        start_reader(vm, name)?;
         own_pages(vm, &format!("/cxl0/{name}"), owner)?;
     }
     vm.switch_model_on()?;
+    ask_one("six readers", || they_are_moved_apart(vm))
+}
+
+fn they_are_moved_apart(vm: &Vm) -> Result<()> {
     let pid = limit_readers(vm)?;
     let log = vm.run(&format!("grep refill {LINES}.err"))?;
     println!("{log}");
@@ -151,11 +155,9 @@ fn limit_readers(vm: &Vm) -> Result<u32> {
         "--limit --set-point 12MiB/s --interval 200ms --period 100ms --log info,weir_linux=debug",
     )?;
     for name in READERS {
-        until(vm, &format!("! grep -q max {SLICE}/{name}.service/cpu.max"))?;
-        until(
-            vm,
-            &format!("grep -q 'refill found.*{name}.service' {LINES}.err"),
-        )?;
+        let max = format!("{SLICE}/{name}.service/cpu.max");
+        until(vm, !says(&max, "max"))?;
+        until(vm, said(&format!("refill found*{name}.service")))?;
     }
     // What is moved is moved before the next line.
     next_line(vm)?;

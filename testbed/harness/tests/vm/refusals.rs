@@ -5,11 +5,13 @@
 //! next move or go on, and no limit may be left behind.
 
 use crate::common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, load_weir,
-    mount_group, next_line, signal_weir, snapshots, start_reader, until,
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, ask_one, attempt, empty_cgroup, ends_with,
+    is, last_line_says, load_weir, max_is, mount_group, next_line, said, says, signal_weir,
+    snapshots, start_readers, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const FREE: &str = "max 100000\n";
@@ -24,18 +26,13 @@ fn max(vm: &Vm, name: &str) -> Result<String> {
 }
 
 /// A condition: the workload is under a limit.
-fn limited(name: &str) -> String {
-    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" != 'max 100000' ]")
+fn limited(name: &str) -> Condition {
+    !free(name)
 }
 
 /// A condition: it is not.
-fn free(name: &str) -> String {
-    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" = 'max 100000' ]")
-}
-
-/// A condition: weir has said this on stderr.
-fn said(what: &str) -> String {
-    format!("grep -q '{what}' {LINES}.err")
+fn free(name: &str) -> Condition {
+    max_is(name, FREE.trim())
 }
 
 /// Sends weir SIGTERM: it must end well and leave nothing.
@@ -122,13 +119,16 @@ fn load(vm: &Vm, scheduler: &str) -> Result<()> {
     ))?;
     until(
         vm,
-        &format!("[ \"$(cat /sys/kernel/sched_ext/root/ops)\" = {scheduler}_test ]"),
+        is(
+            "/sys/kernel/sched_ext/root/ops",
+            &format!("{scheduler}_test"),
+        ),
     )
 }
 
 fn unload(vm: &Vm) -> Result<()> {
     vm.run("rm -r /sys/fs/bpf/scx")?;
-    until(vm, "[ \"$(cat /sys/kernel/sched_ext/state)\" = disabled ]")
+    until(vm, state("disabled"))
 }
 
 /// While a scheduler runs all tasks, `cpu.max` is not enforced: a limit would be a lie.
@@ -140,26 +140,25 @@ fn a_scheduler_that_runs_all(vm: &Vm) -> Result<()> {
         "no next move: {text}"
     );
     let pid = load_weir(vm, &limit())?;
-    until(vm, &said("a.service: not limited .*full_test"))?;
-    until(vm, "weir explain --json a.service | grep -q not_enforced")?;
+    until(vm, said("a.service: not limited *full_test"))?;
+    until(vm, says("/run/weir/snapshot.json", "\"not_enforced\""))?;
+    let explained = vm.run("weir explain --json a.service")?;
+    ensure!(explained.contains("not_enforced"), "{explained}");
     ensure!(
         max(vm, "a")? == FREE && max(vm, "b")? == FREE,
         "limited all the same"
     );
 
     unload(vm)?;
-    until(vm, &limited("a"))?;
-    until(vm, &limited("b"))?;
+    until(vm, limited("a"))?;
+    until(vm, limited("b"))?;
 
     // Loaded over limits that are there: they do nothing any more, and weir does not pretend.
     load(vm, "full")?;
     next_line(vm)?;
-    until(
-        vm,
-        &format!("tail -n 1 {LINES} | grep -q 'full_test.*cpu.max is not enforced'"),
-    )?;
+    until(vm, last_line_says("full_test*cpu.max is not enforced"))?;
     unload(vm)?;
-    until(vm, &limited("a"))?;
+    until(vm, limited("a"))?;
     end(vm, pid)
 }
 
@@ -168,7 +167,7 @@ fn a_scheduler_that_runs_some(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 0, "weir doctor")?;
     ensure!(text.contains("partial_test"), "{text}");
     let pid = load_weir(vm, &limit())?;
-    until(vm, &limited("a"))?;
+    until(vm, limited("a"))?;
     end(vm, pid)?;
     unload(vm)
 }
@@ -182,8 +181,8 @@ fn last(vm: &Vm, pid: u32) -> Result<serde_json::Value> {
 
 fn a_cgroup_goes_away(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &limit())?;
-    until(vm, &limited("a"))?;
-    until(vm, &limited("b"))?;
+    until(vm, limited("a"))?;
+    until(vm, limited("b"))?;
     let b = format!("{SLICE}/b.service");
     empty_cgroup(vm, &b)?;
     vm.run(&format!("rmdir {b}"))?;
@@ -192,22 +191,22 @@ fn a_cgroup_goes_away(vm: &Vm) -> Result<()> {
         seen["skipped_total"].as_u64() > Some(0),
         "not counted: {seen}"
     );
-    let named = format!("grep -q '\"skipped\":\\[.*/work.slice/b.service' {LINES}");
-    until(vm, &named).context("not named")?;
+    let named = says(LINES, "\"skipped\":[*/work.slice/b.service");
+    until(vm, named).context("not named")?;
     let ids = |s: &serde_json::Value| s["plan"]["workloads"].to_string();
     ensure!(
         !ids(&seen).contains("b.service") && ids(&seen).contains("a.service"),
         "{seen}"
     );
     end(vm, pid)?;
-    start_reader(vm, "b").map(drop)
+    start_readers(vm, &["b"])
 }
 
 fn a_process_goes_away(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &format!("--workloads process {}", limit()))?;
-    until(vm, &limited("a"))?;
+    until(vm, limited("a"))?;
     let b = format!("{SLICE}/b.service");
-    until(vm, &limited("b"))?;
+    until(vm, limited("b"))?;
     empty_cgroup(vm, &b)?;
     let seen = last(vm, pid)?;
     ensure!(
@@ -215,21 +214,21 @@ fn a_process_goes_away(vm: &Vm) -> Result<()> {
         "not counted: {seen}"
     );
     // The cgroup stays, and what others had set in it must come back.
-    until(vm, &free("b"))?;
+    until(vm, free("b"))?;
     end(vm, pid)?;
-    start_reader(vm, "b").map(drop)
+    start_readers(vm, &["b"])
 }
 
 fn the_counters_go_away(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &limit())?;
-    until(vm, &limited("a"))?;
-    until(vm, &limited("b"))?;
+    until(vm, limited("a"))?;
+    until(vm, limited("b"))?;
     let address = vm.run(&format!("cd {DRIVER} && ls -d 0000:*"))?;
     vm.run(&format!("echo {} > {DRIVER}/unbind", address.trim()))?;
-    until(vm, &said("counters cannot be read"))?;
+    until(vm, said("counters cannot be read"))?;
     // Held for a second or so, then raised and let go: weir fails open.
-    until(vm, &free("a"))?;
-    until(vm, &free("b"))?;
+    until(vm, free("a"))?;
+    until(vm, free("b"))?;
     let seen = last(vm, pid)?;
     let device = &seen["plan"]["devices"][0];
     ensure!(
@@ -237,8 +236,8 @@ fn the_counters_go_away(vm: &Vm) -> Result<()> {
         "a figure without counters: {device}"
     );
     vm.run(&format!("echo {} > {DRIVER}/bind", address.trim()))?;
-    until(vm, &said("counters are read again"))?;
-    until(vm, &limited("a"))?;
+    until(vm, said("counters are read again"))?;
+    until(vm, limited("a"))?;
     end(vm, pid)
 }
 
@@ -257,9 +256,7 @@ fn weir_refuses_clearly_and_survives() -> Result<()> {
     ask("all is there", &|| with_all_there(vm));
     ask("not root", &|| without_root(vm));
     mount_group(vm)?;
-    for name in ["a", "b"] {
-        start_reader(vm, name)?;
-    }
+    start_readers(vm, &["a", "b"])?;
     vm.switch_model_on()?;
     ask("sched_ext in full mode", &|| a_scheduler_that_runs_all(vm));
     ask("sched_ext in partial mode", &|| {
@@ -288,14 +285,18 @@ fn without_cxl_memory_there_is_nothing_to_do() -> Result<()> {
         ..BootOptions::default()
     };
     let vm = bench.boot(&machine, vec![], &options)?;
-    let text = ends_with(&vm, 1, "weir doctor")?;
+    ask_one("no CXL memory", || without_cxl_memory(&vm))
+}
+
+fn without_cxl_memory(vm: &Vm) -> Result<()> {
+    let text = ends_with(vm, 1, "weir doctor")?;
     ensure!(text.contains("a CXL memory device is needed"), "{text}");
     for (command, status) in [
         ("weir run --duration 1s", 69),
         ("weir run --limit --set-point 8MiB/s", 69),
         ("weir top --once", 2),
     ] {
-        let text = ends_with(&vm, status, command)?;
+        let text = ends_with(vm, status, command)?;
         ensure!(text.contains("no CXL memory found"), "{command}: {text}");
         ensure!(
             text.contains("daxctl online-memory") && text.contains("weir_cxl"),

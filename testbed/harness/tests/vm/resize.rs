@@ -7,12 +7,11 @@
 //! in both copies by hand.
 
 use crate::common::evidence::Evidence;
-use crate::common::{Bench, Questions, attempt, ends_with, json, pages, until};
+use crate::common::{Bench, Questions, attempt, ends_with, filled, is, json, pages, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::path::PathBuf;
 use weir_scenario::testbed::TestbedMachine;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::{BootOptions, GuestFile, OWN_FILE, Vm};
 
 const COPY_MIB: u64 = 1024;
 const BLOCK_MIB: u64 = 128;
@@ -41,24 +40,17 @@ const SOAK: Amount = Amount {
 /// What keeps patterns meanwhile, and in which group.
 const HOLDERS: [(u32, &str); 4] = [(1, "one"), (2, "two"), (1, "three"), (2, "four")];
 
-/// The file behind both copies; gone with the test.
-struct Backing(PathBuf);
-
-impl Drop for Backing {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn options(backing: &Backing) -> BootOptions {
+/// One file is behind both copies.
+fn options() -> BootOptions {
     // Merged with the size that is given already.
     let mut qemu_args = vec!["-m".into(), "slots=2,maxmem=16G".to_owned()];
     for (copy, base) in BASES.iter().enumerate() {
-        let file = backing.0.display();
         let node = copy + 1;
         qemu_args.extend([
             "-object".into(),
-            format!("memory-backend-file,id=copy{copy},mem-path={file},size={COPY_MIB}M,share=on"),
+            format!(
+                "memory-backend-file,id=copy{copy},mem-path={OWN_FILE},size={COPY_MIB}M,share=on"
+            ),
             "-device".into(),
             format!("pc-dimm,id=dimm{copy},memdev=copy{copy},node={node},addr={base:#x}"),
         ]);
@@ -132,7 +124,7 @@ fn hold(vm: &Vm, group: u32, mib: u64, name: &str) -> Result<()> {
          > /run/{name}.out 2>&1 < /dev/null & echo $! > /run/{name}.pid",
         group * 1000 + 7
     ))?;
-    until(vm, &format!("[ -s /run/{name} ]"))
+    until(vm, filled(&format!("/run/{name}")))
 }
 
 fn rounds(vm: &Vm, name: &str) -> Result<u64> {
@@ -145,7 +137,7 @@ fn rounds(vm: &Vm, name: &str) -> Result<u64> {
 /// It still reads its memory, and always found what it had written.
 fn is_well(vm: &Vm, name: &str) -> Result<u64> {
     let now = rounds(vm, name)?;
-    until(vm, &format!("[ $(cat /run/{name}) != {now} ]"))?;
+    until(vm, !is(&format!("/run/{name}"), &now.to_string()))?;
     rounds(vm, name)
 }
 
@@ -399,14 +391,9 @@ fn run_all(test: &str, amount: Amount, report: &mut dyn FnMut(String)) -> Result
     let Some(bench) = Bench::ready(test)? else {
         return Ok(());
     };
-    let backing = Backing(PathBuf::from(format!(
-        "/dev/shm/weir-copies-{}-{}",
-        std::process::id(),
-        amount.resizes
-    )));
     let tool = bench.env.root().join("usr/bin/migratepages");
     let files = vec![GuestFile::new(&tool, "usr/bin/migratepages")];
-    let vm = bench.boot(&machine(), files, &options(&backing))?;
+    let vm = bench.boot(&machine(), files, &options())?;
     println!("{}", vm.run("numactl -H")?);
     prepare(&vm)?;
     let mut outcome = Questions::default();

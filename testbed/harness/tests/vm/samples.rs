@@ -5,9 +5,9 @@
 //! deliver theirs.
 
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, attempt, empty_cgroup, ends_with, json, lines_more,
-    machine_with_a_device, make_cgroup, next_line, signal_weir, snapshots, start_in, start_weir,
-    until,
+    self, Bench, MODULE, Questions, attempt, empty_cgroup, ends_with, filled, json, last_line_says,
+    lines_more, load_weir, machine_with_a_device, make_cgroup, next_line, signal_weir, snapshots,
+    start_in, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -20,8 +20,7 @@ const FAULTS: &str = "--attribution sampling --attribution-event sw:minor-faults
 
 /// Runs weir during a question, and ends it.
 fn with_samples(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Result<()> {
-    let pid = start_weir(vm, &format!("{FAULTS} {arguments}"))?;
-    until(vm, &format!("[ -s {LINES} ]"))?;
+    let pid = load_weir(vm, &format!("{FAULTS} {arguments}"))?;
     let answer = ask();
     let status = signal_weir(vm, pid, "TERM")?;
     answer?;
@@ -66,19 +65,19 @@ fn out_of(path: &str) -> String {
 fn prepare_faults(vm: &Vm, path: &str, what: &str) -> Result<u64> {
     let out = out_of(path);
     vm.run(&format!(
-        "mkdir -p $(dirname {out}); rm -f {out}.go {out}.pid
+        "mkdir -p $(dirname {out}); rm -f {out}.go {out}.pid; mkfifo {out}.go
          sh -c 'echo $$ > {path}/cgroup.procs; echo $$ > {out}.pid
-                while ! [ -e {out}.go ]; do sleep 0.1; done; exec /tests/faults {what}' > {out} 2>&1 < /dev/null &"
+                read word < {out}.go; exec /tests/faults {what}' > {out} 2>&1 < /dev/null &"
     ))?;
-    until(vm, &format!("[ -s {out}.pid ]"))?;
+    until(vm, filled(&format!("{out}.pid")))?;
     Ok(vm.run(&format!("cat {out}.pid"))?.trim().parse()?)
 }
 
 /// Lets it fault, until it is done; it stays there.
 fn let_go(vm: &Vm, path: &str) -> Result<()> {
     let out = out_of(path);
-    vm.run(&format!("touch {out}.go"))?;
-    until(vm, &format!("[ -s {out} ]"))?;
+    vm.run(&format!("echo go > {out}.go"))?;
+    until(vm, filled(&out))?;
     let said = vm.run(&format!("cat {out}"))?;
     ensure!(said.trim() == "done", "faults: {said}");
     Ok(())
@@ -192,10 +191,7 @@ fn shares_are_by_samples(vm: &Vm) -> Result<()> {
         Ok(text.trim().parse()?)
     };
     with_samples(vm, "", || {
-        until(
-            vm,
-            &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"sampled\"'"),
-        )?;
+        until(vm, last_line_says("\"provenance\":\"sampled\""))?;
         next_line(vm)?;
         let from = snapshots(vm)?.len();
         let before = [faults("a")?, faults("b")?];
@@ -236,10 +232,7 @@ fn shares_are_by_samples(vm: &Vm) -> Result<()> {
 /// Far below its set-point a device is not worth an interrupt.
 fn samples_are_off_far_from_overload(vm: &Vm) -> Result<()> {
     with_samples(vm, "--set-point 100GiB/s", || {
-        until(
-            vm,
-            &format!("tail -n 1 {LINES} | grep -q 'no device is near its set-point'"),
-        )?;
+        until(vm, last_line_says("no device is near its set-point"))?;
         let before = fate(vm, "counted")? + fate(vm, "elsewhere")?;
         vm.run("sleep 2")?;
         let after = fate(vm, "counted")? + fate(vm, "elsewhere")?;

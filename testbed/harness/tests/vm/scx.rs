@@ -5,11 +5,12 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, SLICE, attempt, bytes_per_sec,
-    ends_with, load_weir, mount_group, signal_weir, start_reader, state, until,
+    ends_with, load_weir, mount_group, signal_weir, start_readers, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend sched-ext")
@@ -27,35 +28,26 @@ fn make_threaded(vm: &Vm, name: &str) -> Result<()> {
 }
 
 /// A condition: all threads of a cgroup have the policy of this number (0: ordinary, 7: SCHED_EXT).
-fn all_have(name: &str, policy: u32) -> String {
-    format!(
-        "t=$(cat $(find {SLICE}/{name}.service -name cgroup.threads)); [ -n \"$t\" ] && for i in $t; do \
-         [ \"$(chrt -p $i | sed -n 's/.*policy: //p' | head -n 1)\" = {} ] || exit 1; done",
-        if policy == 7 {
-            "SCHED_EXT"
-        } else {
-            "SCHED_OTHER"
-        }
-    )
-}
-
-/// As a condition of its own: it may leave its shell.
-fn shell(condition: &str) -> String {
-    format!("( {condition} )")
+fn all_have(name: &str, policy: u32) -> Condition {
+    Condition::EachThread {
+        cgroup: format!("{SLICE}/{name}.service"),
+        file: "sched".to_owned(),
+        pattern: format!("policy * : * {policy}"),
+    }
 }
 
 fn is_limited(vm: &Vm) -> Result<()> {
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     for name in ["a", "b"] {
-        until(vm, &shell(&all_have(name, 7)))?;
+        until(vm, all_have(name, 7))?;
     }
     Ok(())
 }
 
 fn is_free(vm: &Vm) -> Result<()> {
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     for name in ["a", "b"] {
-        until(vm, &shell(&all_have(name, 0)))?;
+        until(vm, all_have(name, 0))?;
     }
     Ok(())
 }
@@ -182,7 +174,7 @@ fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
     is_limited(vm)?;
     signal_weir(vm, pid, "KILL")?;
     // The kernel takes the scheduler out; the tasks run on, with a policy that now means nothing.
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     let free = bytes_per_sec(vm, 2)?;
     ensure!(free > 2.0 * 8.0 * 1_048_576.0, "still held: {free}");
     ends_with(vm, 0, "weir reset")?;
@@ -211,7 +203,7 @@ fn thrown_out_it_says_so(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run("echo 1 > /proc/sys/kernel/sysrq; echo S > /proc/sysrq-trigger")?;
-    until(vm, &format!("grep -q 'took .* scheduler out' {LINES}.err"))?;
+    until(vm, common::said("took * scheduler out"))?;
     is_free(vm)?;
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
@@ -220,7 +212,7 @@ fn thrown_out_it_says_so(vm: &Vm) -> Result<()> {
 
 fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
     vm.run("bpftool struct_ops register /tests/partial.bpf.o /sys/fs/bpf/scx")?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     let text = ends_with(vm, 69, &format!("weir run {} --duration 1s", limit()))?;
     ensure!(
         text.contains("partial_test") && text.contains("--backend cpu-max"),
@@ -229,7 +221,7 @@ fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 0, "weir doctor")?;
     ensure!(text.contains("partial_test"), "{text}");
     vm.run("rm -r /sys/fs/bpf/scx")?;
-    until(vm, &state("disabled"))
+    until(vm, state("disabled"))
 }
 
 /// One word of the scheduler's own statistics, largest over all workloads.
@@ -246,14 +238,13 @@ fn most(vm: &Vm, word: &str) -> Result<u64> {
 
 /// A workload of many tasks far above its budget: each of them runs.
 fn no_task_waits_for_long(vm: &Vm) -> Result<()> {
-    let many = common::make_cgroup(vm, "many")?;
-    vm.run("dd if=/dev/zero of=/cxl0/many bs=1M count=16 2> /dev/null")?;
+    let many = format!("{SLICE}/many.service");
     let fio = "fio --name=many --filename=/cxl0/many --thread --numjobs=16 --ioengine=mmap --rw=randread \
                --bs=64k --size=16m --time_based --runtime=3600 --norandommap --disk_util=0";
-    common::start_in(vm, &many, fio)?;
+    common::start_on_device(vm, &[("many", fio.to_owned())], common::ALL)?;
     let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
-    until(vm, &shell(&all_have("many", 7)))?;
+    until(vm, all_have("many", 7))?;
     vm.run("sleep 10")?;
     let (worst, parks, starvation_runs) = (
         most(vm, "worst_ns")?,
@@ -303,15 +294,15 @@ fn switch_ns(found: &[(String, f64, u64)]) -> f64 {
 /// Added cost of a decision, against the least a scheduler can do, with the same work: the readers stand
 /// still, or they would compete with it in one case and not in the other.
 fn what_a_decision_costs(vm: &Vm) -> Result<()> {
-    let work = "chrt --ext 0 stress-ng --switch 2 --timeout 8 > /dev/null 2>&1";
+    let work = "chrt --ext 0 stress-ng --switch 2 --timeout 4 > /dev/null 2>&1";
     common::freeze(vm, true)?;
     vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")?;
     vm.run("bpftool struct_ops register /tests/fifo.bpf.o /sys/fs/bpf/scx")?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     vm.run(work)?;
     let least = call_ns(vm, "fifo_")?;
     vm.run("rm -r /sys/fs/bpf/scx")?;
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     common::freeze(vm, false)?;
     vm.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")?;
     let pid = load_weir(vm, &limit())?;
@@ -358,9 +349,7 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    for name in ["a", "b"] {
-        start_reader(vm, name)?;
-    }
+    start_readers(vm, &["a", "b"])?;
     make_threaded(vm, "b")?;
     vm.switch_model_on()?;
     until(

@@ -6,12 +6,13 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, load_weir, make_cgroup, mount_group, next_line, signal_named, signal_weir, start_in,
-    start_reader, state, until,
+    ends_with, filled, has_processes, last_line_says, load_weir, make_cgroup, mount_group,
+    next_line, signal_named, signal_weir, start_in, start_readers, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::sampler::{Sample, lines};
 
 fn limit() -> String {
@@ -24,7 +25,7 @@ fn start(vm: &Vm) -> Result<u32> {
 
 fn start_with(vm: &Vm, arguments: &str) -> Result<u32> {
     let pid = load_weir(vm, arguments)?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir\n1\n", "not in full mode: {ops}");
     Ok(pid)
@@ -34,7 +35,7 @@ fn stop_weir(vm: &Vm, pid: u32) -> Result<()> {
     let status = signal_weir(vm, pid, "TERM")?;
     let said = || vm.run(&format!("cat {LINES}.err"));
     ensure!(status == 0, "weir ended with {status}: {}", said()?);
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     let bad = "dmesg | grep -E 'sched_ext: .*(stall|error)|BUG:|WARNING:|blocked for more'";
     let bad = attempt(vm, bad)?.stdout;
     ensure!(bad.is_empty(), "the kernel complains: {bad}");
@@ -42,16 +43,13 @@ fn stop_weir(vm: &Vm, pid: u32) -> Result<()> {
 }
 
 /// Tasks that use all CPUs, in a cgroup of this weight.
-fn start_hogs(vm: &Vm, name: &str, count: u32, weight: u32) -> Result<String> {
+fn start_hogs(vm: &Vm, name: &str, count: usize, weight: u32) -> Result<String> {
     let path = make_cgroup(vm, name)?;
     vm.run(&format!("echo {weight} > {path}/cpu.weight"))?;
     for _ in 0..count {
         start_in(vm, &path, "sh -c \"while :; do :; done\"")?;
     }
-    until(
-        vm,
-        &format!("[ $(wc -l < {path}/cgroup.procs) -eq {count} ]"),
-    )?;
+    until(vm, has_processes(&path, count))?;
     Ok(path)
 }
 
@@ -108,13 +106,13 @@ fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
 /// the device.
 fn a_step_is_met_at_once(vm: &Vm) -> Result<()> {
     // A reader that has read nothing yet has no memory on the device, as far as weir can see.
-    until(vm, &format!("[ $(cat {READ}) -gt {} ]", 64 << 20))?;
+    until(vm, Condition::AtLeast(READ.to_owned(), 64 << 20))?;
     common::freeze(vm, true)?;
     let pid = load_weir(vm, &format!("{} --interval 2s --period 20ms", limit()))?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     for name in ["a", "b"] {
         let capped = format!("{name}.service\":{{\"is_limited\":false");
-        until(vm, &format!("tail -n 1 {LINES} | grep -q '{capped}'"))?;
+        until(vm, last_line_says(&capped))?;
     }
     vm.start_sampling(0);
     common::freeze(vm, false)?;
@@ -186,7 +184,7 @@ fn it_survives_stress(vm: &Vm) -> Result<()> {
     vm.run(&format!(
         "for i in $(seq 10); do {stop}; sleep 0.1; {go_on}; done"
     ))?;
-    until(vm, "[ -s /run/stress.status ]")?;
+    until(vm, filled("/run/stress.status"))?;
     ensure!(
         vm.run("cat /run/stress.status")?.trim() == "0",
         "stress-ng: {}",
@@ -201,7 +199,7 @@ fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
     let pid = start(vm)?;
     common::both_are_limited(vm)?;
     signal_weir(vm, pid, "KILL")?;
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     let free = bytes_per_sec(vm, 2)?;
     ensure!(free > 2.0 * 8.0 * 1_048_576.0, "still held: {free}");
     ends_with(vm, 0, "weir reset").map(drop)
@@ -215,9 +213,7 @@ fn weir_schedules_all() -> Result<()> {
     let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    for name in ["a", "b"] {
-        start_reader(vm, name)?;
-    }
+    start_readers(vm, &["a", "b"])?;
     vm.switch_model_on()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {

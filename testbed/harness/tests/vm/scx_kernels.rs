@@ -6,13 +6,15 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, attempt, bytes_per_sec,
-    ends_with, json, load_weir, mount_group, signal_weir, start_reader, state, until,
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, aside, ask_one, attempt,
+    bytes_per_sec, ends_with, holds, json, load_weir, mount_group, signal_weir, start_readers,
+    state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use weir_testbed::guest_env::other_kernels::{FIRST, KernelSeries, NEWER, TOO_OLD, WITHOUT};
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 const RULES: [&str; 5] = [
     "sched-ext",
@@ -65,7 +67,7 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
 /// set-point, and goes.
 fn it_is_taken(vm: &Vm, rule: &str, report: &mut dyn FnMut(String)) -> Result<()> {
     let pid = load_weir(vm, &arguments(rule))?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     common::both_are_limited(vm)?;
     let counts = verified(vm, pid)?;
     report(format!("{rule}: instructions verified: {counts:?}"));
@@ -92,7 +94,7 @@ fn it_is_taken(vm: &Vm, rule: &str, report: &mut dyn FnMut(String)) -> Result<()
     let said = vm.run(&format!("cat {LINES}.err"))?;
     ensure!(status == 0, "weir ended with {status}: {said}");
     ensure!(!said.contains("took weir's scheduler out"), "{said}");
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     let bad = "dmesg | grep -E 'sched_ext: .*(stall|error)|BUG:|WARNING:'";
     let bad = attempt(vm, bad)?.stdout;
     ensure!(bad.is_empty(), "the kernel complains: {bad}");
@@ -119,9 +121,7 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
         Err(_) => vm.run(COUNTER_DUMP).context("no counters")?,
     };
     mount_group(&vm)?;
-    for name in ["a", "b"] {
-        start_reader(&vm, name)?;
-    }
+    start_readers(&vm, &["a", "b"])?;
     vm.switch_model_on()?;
     println!("{}", vm.run("uname -r")?.trim());
     Ok(vm)
@@ -173,25 +173,31 @@ fn soak_scx_kernels() -> Result<()> {
 /// Every rule is refused with `why`, and nothing is changed; `auto` limits by `cpu.max`.
 fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     let vm = &with_readers(bench)?;
-    vm.switch_model_off();
-    for rule in RULES {
-        let run = format!("weir run {} --duration 1s", arguments(rule));
-        let said = ends_with(vm, 69, &run)?;
-        ensure!(
-            said.contains(why) && said.contains("--backend cpu-max"),
-            "{rule}: {said}"
-        );
-    }
-    let said = ends_with(vm, 0, "weir doctor")?;
-    ensure!(said.contains(why), "{said}");
-    vm.switch_model_on()?;
+    ask_one("all rules", || they_are_refused(vm, why))
+}
+
+fn they_are_refused(vm: &Vm, why: &str) -> Result<()> {
+    aside(vm, || {
+        for rule in RULES {
+            let run = format!("weir run {} --duration 1s", arguments(rule));
+            let said = ends_with(vm, 69, &run)?;
+            ensure!(
+                said.contains(why) && said.contains("--backend cpu-max"),
+                "{rule}: {said}"
+            );
+        }
+        let said = ends_with(vm, 0, "weir doctor")?;
+        ensure!(said.contains(why), "{said}");
+        Ok(())
+    })?;
     let limits = format!("cat {SLICE}/[ab].service/cpu.max");
     let unlimited = "max 100000\nmax 100000\n";
     ensure!(vm.run(&limits)? == unlimited, "a workload is limited");
     let pid = load_weir(vm, &arguments("auto"))?;
     until(vm, &format!("! {limits} | grep -q max"))?;
-    let off = format!("[ ! -e {STATE} ] || {}", state("disabled"));
-    ends_with(vm, 0, &off)?;
+    let is_there = Condition::Exists(STATE.to_owned());
+    let off = Condition::Any(vec![!is_there, state("disabled")]);
+    ensure!(holds(vm, &off)?, "weir's scheduler is in the kernel");
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
     let left = vm.run(&limits)?;

@@ -8,11 +8,12 @@
 
 use crate::common::evidence::Evidence;
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, kill_named, load_weir,
-    machine_with_a_device, mount_group, signal_weir, start_reader, state, until,
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, hurried, kill_named,
+    load_weir, machine_with_a_device, mount_group, signal_weir, start_readers, state, until,
 };
 use anyhow::{Context, Result, bail, ensure};
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// How much of it.
@@ -62,8 +63,8 @@ fn start(vm: &Vm, backend: &str) -> Result<u32> {
         vm,
         &format!("--limit --set-point {SET_POINT} --backend {backend}"),
     )?;
-    until(vm, &state("enabled"))?;
-    until(vm, &format!("grep -q 'a.service: limited' {LINES}.err"))?;
+    until(vm, state("enabled"))?;
+    until(vm, common::said("a.service: limited"))?;
     Ok(pid)
 }
 
@@ -73,7 +74,7 @@ fn stop(vm: &Vm, pid: u32) -> Result<()> {
     ensure!(!said.contains("took weir's scheduler out"), "{said}");
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}: {said}");
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     let bad = "dmesg -c | grep -E 'sched_ext: .*(stall|error)|BUG:|WARNING:|blocked for more|soft lockup'";
     let bad = attempt(vm, bad)?.stdout;
     ensure!(bad.is_empty(), "the kernel complains: {bad}");
@@ -141,7 +142,7 @@ impl Worst {
 fn all_there(vm: &Vm, count: &str, tasks: u32) -> Result<()> {
     let mut before = 0;
     loop {
-        let there: u32 = vm.run(&format!("sleep 10; echo {count}"))?.trim().parse()?;
+        let there: u32 = vm.run(&format!("sleep 1; echo {count}"))?.trim().parse()?;
         if there >= tasks {
             return Ok(());
         }
@@ -164,14 +165,14 @@ fn many_tasks(
     let reader = format!("{SLICE}/a.service");
     let count = format!("$(wc -l < {reader}/cgroup.threads)");
     let tasks = stress.tasks;
-    vm.switch_model_off();
-    start_beside(
-        vm,
-        &reader,
-        &format!("/{THREADS} {tasks} {}", stress.sleep_ms),
-    )?;
-    all_there(vm, &count, tasks)?;
-    vm.switch_model_on()?;
+    // Readers that computed meanwhile would make it dear.
+    vm.run("killall -STOP fio")?;
+    hurried(vm, || {
+        let make = format!("/{THREADS} {tasks} {}", stress.sleep_ms);
+        start_beside(vm, &reader, &make)?;
+        all_there(vm, &count, tasks)
+    })?;
+    vm.run("killall -CONT fio")?;
     let others = "stress-ng --ptrace 1 --fork 1 --affinity 1 --switch 1 --timeout 600";
     start_beside(vm, &reader, others)?;
     let realtime = "stress-ng --cyclic 1 --cyclic-policy fifo --cyclic-sleep 1000000 --timeout 600";
@@ -200,7 +201,12 @@ fn many_tasks(
     );
     stop(vm, pid)?;
     vm.run(&kill_named("stress-ng*|threads"))?;
-    until(vm, &format!("[ {count} -lt 20 ]"))
+    let threads = Condition::Lines {
+        path: format!("{reader}/cgroup.threads"),
+        from: 0,
+        count: 20,
+    };
+    until(vm, !threads)
 }
 
 /// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued
@@ -300,9 +306,7 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
          echo {RCU_PATIENCE_SEC} > {patience}; dmesg -c > /dev/null"
     ))?;
     mount_group(&vm)?;
-    for name in ["a", "b"] {
-        start_reader(&vm, name)?;
-    }
+    start_readers(&vm, &["a", "b"])?;
     vm.switch_model_on()?;
     Ok(vm)
 }

@@ -6,49 +6,47 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, load_weir, make_cgroup, mount_group, signal_weir, start_in, start_reader, state,
-    until,
+    ends_with, has_processes, load_weir, make_cgroup, mount_group, signal_weir, start_in,
+    start_readers, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 const VARIANTS: [&str; 3] = ["thesis-scx", "thesis-scx-vtime", "thesis-scx-throttle"];
 const READERS: [&str; 2] = ["a", "b"];
 const SET_POINT_BYTES: f64 = 8.0 * 1_048_576.0;
 
 /// A condition: the kernel says of each thread of a cgroup whether a sched_ext scheduler has it.
-fn has_all(name: &str, yes: bool) -> String {
-    format!(
-        "( t=$(cat {SLICE}/{name}.service/cgroup.threads); [ -n \"$t\" ] && for i in $t; do \
-         grep -Eq '^ext.enabled *: *{}$' /proc/$i/sched || exit 1; done )",
-        u8::from(yes)
-    )
+fn has_all(name: &str, yes: bool) -> Condition {
+    Condition::EachThread {
+        cgroup: format!("{SLICE}/{name}.service"),
+        file: "sched".to_owned(),
+        pattern: format!("ext.enabled * : * {}", u8::from(yes)),
+    }
 }
 
 /// Starts one, and waits until the kernel says that it has all tasks, and weir that it limits the readers.
 fn start(vm: &Vm, backend: &str, others: &[&str]) -> Result<u32> {
     let arguments = format!("--limit --set-point {SET_POINT} --backend {backend}");
     let pid = load_weir(vm, &arguments)?;
-    until(vm, &state("enabled"))?;
+    until(vm, state("enabled"))?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir_thesis\n1\n", "not the thesis's: {ops}");
     for name in READERS {
-        until(
-            vm,
-            &format!("grep -q '{name}.service: limited' {LINES}.err"),
-        )?;
+        until(vm, common::said(&format!("{name}.service: limited")))?;
     }
     for name in READERS.iter().chain(others) {
-        until(vm, &has_all(name, true))?;
+        until(vm, has_all(name, true))?;
     }
     Ok(pid)
 }
 
 /// The kernel's own scheduler has all tasks, and the readers have all they can get.
 fn is_over(vm: &Vm, free: f64) -> Result<()> {
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     for name in READERS {
-        until(vm, &has_all(name, false))?;
+        until(vm, has_all(name, false))?;
     }
     let again = bytes_per_sec(vm, 2)?;
     ensure!(again > 0.6 * free, "still held: {again} instead of {free}");
@@ -82,7 +80,7 @@ fn end(vm: &Vm, pid: u32, signal: &str, free: f64) -> Result<()> {
 }
 
 /// Tasks that use all CPUs, of this niceness.
-fn start_hogs(vm: &Vm, name: &str, count: u32, nice: u32) -> Result<String> {
+fn start_hogs(vm: &Vm, name: &str, count: usize, nice: u32) -> Result<String> {
     let path = make_cgroup(vm, name)?;
     for _ in 0..count {
         start_in(
@@ -91,8 +89,7 @@ fn start_hogs(vm: &Vm, name: &str, count: u32, nice: u32) -> Result<String> {
             &format!("sh -c \"renice -n {nice} -p $$; while :; do :; done\""),
         )?;
     }
-    let all = format!("[ $(wc -l < {path}/cgroup.procs) -eq {count} ]");
-    until(vm, &all)?;
+    until(vm, has_processes(&path, count))?;
     Ok(path)
 }
 
@@ -162,7 +159,7 @@ fn the_throttle_queue_parks(vm: &Vm, alone: f64) -> Result<()> {
     );
     ensure!(parked < 0.2 * held, "let in: {parked} of {held} bytes");
     signal_weir(vm, pid, "KILL")?;
-    until(vm, &state("disabled"))?;
+    until(vm, state("disabled"))?;
     empty_cgroup(vm, &one)?;
     empty_cgroup(vm, &more)?;
     is_over(vm, alone)?;
@@ -203,9 +200,7 @@ fn the_thesis_schedules() -> Result<()> {
     let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    for name in READERS {
-        start_reader(vm, name)?;
-    }
+    start_readers(vm, &READERS)?;
     vm.switch_model_on()?;
     let alone = all_they_can_get(vm)?;
     let mut q = Questions::default();

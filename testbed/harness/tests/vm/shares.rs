@@ -5,8 +5,9 @@
 //! counts reads of CXL memory.
 
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, make_cgroup, mount_group,
-    next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
+    self, Bench, MODULE, Questions, attempt, ends_with, hurried, json, last_line_says, load_weir,
+    make_cgroup, mount_group, next_line, says, signal_weir, snapshots, start_in, start_readers,
+    until,
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -15,8 +16,7 @@ use weir_testbed::vm::Vm;
 
 /// Runs weir with an event, puts a question, and ends it.
 fn with_event(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Result<()> {
-    let pid = start_weir(vm, arguments)?;
-    until(vm, &format!("[ -s {LINES} ]"))?;
+    let pid = load_weir(vm, arguments)?;
     let answer = ask();
     let status = signal_weir(vm, pid, "TERM")?;
     answer?;
@@ -85,9 +85,9 @@ fn near(what: &str, ours: u64, theirs: u64, bound: f64) -> Result<()> {
 /// Tasks that fork and exit all the time, beside others that compute.
 fn time_is_that_of_cpu_stat(vm: &Vm) -> Result<()> {
     let work = [
-        ("forks", "stress-ng --fork 2 --timeout 5 --quiet"),
-        ("spins", "stress-ng --cpu 2 --timeout 5 --quiet"),
-        ("switches", "stress-ng --switch 2 --timeout 5 --quiet"),
+        ("forks", "stress-ng --fork 2 --timeout 3 --quiet"),
+        ("spins", "stress-ng --cpu 2 --timeout 3 --quiet"),
+        ("switches", "stress-ng --switch 2 --timeout 3 --quiet"),
     ];
     let cgroups: Vec<_> = work.iter().map(|(name, _)| kept_cgroup(vm, name)).collect();
     with_event(vm, "--attribution-event sw:cpu-clock", || {
@@ -107,7 +107,7 @@ fn time_is_that_of_cpu_stat(vm: &Vm) -> Result<()> {
 /// Forks alone: `memory.stat` also has faults that the kernel takes on its own for a task (to fill the stack
 /// of a program that is started, to lock memory), and such are no events.
 fn faults_are_those_of_memory_stat(vm: &Vm) -> Result<()> {
-    vm.run("echo 'for i in $(seq 400); do ( : ) & ( : ); wait; done' > /run/forks.sh")?;
+    vm.run("echo 'for i in $(seq 150); do ( : ) & ( : ); wait; done' > /run/forks.sh")?;
     let (path, id) = kept_cgroup(vm, "faults")?;
     with_event(vm, "--attribution-event sw:page-faults", || {
         let faults = || number(vm, &path, "memory.stat", "pgfault");
@@ -135,7 +135,7 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
         let (before, from) = ([usec(&one)?, usec(&two)?], counted(vm)?);
         vm.run(&format!(
             "taskset -c 1 sh -c 'while :; do :; done' & p=$!
-             for i in $(seq 20); do echo $p > {one}/cgroup.procs; sleep 0.1
+             for i in $(seq 12); do echo $p > {one}/cgroup.procs; sleep 0.1
                 echo $p > {two}/cgroup.procs; sleep 0.3; done; kill $p"
         ))?;
         let (after, to) = ([usec(&one)?, usec(&two)?], counted(vm)?);
@@ -154,10 +154,7 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
 /// counted.
 fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
     with_event(vm, &format!("--workloads {by} {arguments}"), || {
-        until(
-            vm,
-            &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"sampled\"'"),
-        )?;
+        until(vm, last_line_says("\"provenance\":\"sampled\""))?;
         let usec = |name: &str| {
             let path = format!("{}/{name}.service", common::SLICE);
             number(vm, &path, "cpu.stat", "usage_usec")
@@ -236,28 +233,18 @@ fn the_last_resort(vm: &Vm) -> Result<()> {
     vm.run("mkdir -p /dram && mount -t tmpfs -o mpol=bind:0 dram /dram")?;
     let fio = "fio --name=elsewhere --filename=/dram/file --thread --ioengine=mmap --rw=randread --bs=256k \
                --size=16m --time_based --runtime=3600 --norandommap --disk_util=0";
-    start_in(vm, &elsewhere, fio)?;
-    // One that is held to a fifth of a CPU has not touched all of its file for a while.
-    for name in ["a", "b"] {
-        let procs = format!("{}/{name}.service/cgroup.procs", common::SLICE);
-        until(
-            vm,
-            &format!(
-                "[ $(for p in $(cat {procs}); do grep -o 'N1=[0-9]*' /proc/$p/numa_maps; done |
-                 cut -d= -f2 | sort -n | tail -n 1) -ge 4096 ]"
-            ),
-        )?;
-    }
+    hurried(vm, || {
+        let pid = start_in(vm, &elsewhere, fio)?;
+        let has_all = "file=/dram/file *N0=4096 ";
+        until(vm, says(&format!("/proc/{pid}/numa_maps"), has_all))
+    })?;
     own_pages(vm, "/cxl0/a", 1)?;
     own_pages(vm, "/cxl0/b", 2)?;
     let read_lines = || [1, 2].map(|owner| vm.ground_truth().owner(owner).read_lines);
     let mut bytes = BTreeMap::new();
     let mut moved = [0; 2];
     with_event(vm, "--attribution cpu-time", || {
-        until(
-            vm,
-            &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"apportioned\"'"),
-        )?;
+        until(vm, last_line_says("\"provenance\":\"apportioned\""))?;
         next_line(vm)?;
         let (from, before) = (snapshots(vm)?.len(), read_lines());
         vm.run("sleep 12")?;
@@ -342,7 +329,7 @@ fn run_ns(vm: &Vm, name: &str) -> Result<(f64, u64)> {
 }
 
 fn what_a_switch_costs(vm: &Vm) -> Result<()> {
-    let work = "stress-ng --switch 2 --timeout 8 > /dev/null 2>&1";
+    let work = "stress-ng --switch 2 --timeout 3 > /dev/null 2>&1";
     common::freeze(vm, true)?;
     vm.run("mkdir -p /sys/fs/bpf/least && bpftool prog loadall /tests/nothing.bpf.o /sys/fs/bpf/least autoattach")?;
     vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")?;
@@ -393,8 +380,7 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
         &faults_are_those_of_memory_stat,
     );
     ask("tasks that move", &movers_are_counted_where_they_are);
-    start_reader(vm, "a")?;
-    start_reader(vm, "b")?;
+    start_readers(vm, &["a", "b"])?;
     vm.run(&format!(
         "echo '20000 100000' > {}/b.service/cpu.max",
         common::SLICE

@@ -8,11 +8,11 @@
 //! ```
 
 use crate::common::evidence::Evidence;
-use crate::common::host_cpu::cpu_sec;
-use crate::common::{Bench, MODULE, SLICE, mount_group, start_reader};
+use crate::common::{Bench, MODULE, SLICE, mount_group, start_readers};
 use anyhow::{Context, Result};
 use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::cost::cpu_sec;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const VCPUS: usize = 7;
@@ -94,9 +94,7 @@ fn by_busy_vcpus(bench: &Bench, evidence: &mut Evidence) -> Result<()> {
 fn by_window(bench: &Bench, evidence: &mut Evidence) -> Result<()> {
     for window_ns in WINDOWS_NS {
         let vm = boot(bench, window_ns)?;
-        for name in READERS {
-            start_reader(&vm, name)?;
-        }
+        start_readers(&vm, &READERS)?;
         vm.switch_model_on()?;
         let cost = measure(&vm)?;
         vm.run(&format!("echo 1 > {SLICE}/cgroup.kill"))?;

@@ -7,13 +7,14 @@
 //! move of a process that does nothing?
 
 use crate::common::{
-    self, Bench, LINES, Questions, SLICE, ends_with, json, make_cgroup, next_line, signal_weir,
-    snapshots, start_in, start_weir, until,
+    self, Bench, LINES, Questions, SLICE, ends_with, json, last_line_says, load_weir, make_cgroup,
+    next_line, signal_weir, snapshots, start_in, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 /// How often a new figure is polled for.
 const POLLS: u32 = 100;
@@ -34,17 +35,20 @@ type Verdicts = BTreeMap<String, String>;
 
 /// What weir says after a while, and the processes of workloads.
 fn observe(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
-    let pid = start_weir(vm, arguments)?;
+    let pid = load_weir(vm, arguments)?;
     // Two scans of all processes are two seconds apart.
-    let found = "\"cpu_cpus\":[0-9.e-]*,\"part_ratio\"";
     let enough = match arguments.contains("process") {
-        true => format!("[ $(wc -l < {LINES}) -ge 20 ]"),
-        false => format!("tail -n 1 {LINES} | grep -q '{found}'"),
+        true => Condition::Lines {
+            path: LINES.to_owned(),
+            from: 0,
+            count: 20,
+        },
+        false => last_line_says("\"cpu_cpus\":*,\"part_ratio\""),
     };
     // The iterator is loaded beside; until it is there files are read.
-    let known = "iterator over all tasks|no type information";
-    let loaded = format!("tail -n 1 {LINES} | grep -qE '{known}'");
-    let waited = until(vm, &format!("( {loaded} && {enough} )")).and_then(|()| next_line(vm));
+    let known = ["iterator over all tasks", "no type information"];
+    let known = Condition::Any(known.map(last_line_says).into());
+    let waited = until(vm, Condition::All(vec![known, enough])).and_then(|()| next_line(vm));
     let lines = snapshots(vm);
     let status = signal_weir(vm, pid, "TERM")?;
     waited?;
@@ -212,11 +216,8 @@ fn cpu_time_is_that_of_the_files(vm: &Vm) -> Result<()> {
         "echo 10000 40000 > {dir}/cpu.max; echo 'while :; do :; done' > /run/spin"
     ))?;
     start_in(vm, &dir, "sh /run/spin")?;
-    let pid = start_weir(vm, "--metrics=127.0.0.1:9779")?;
-    let begun = until(
-        vm,
-        &format!("tail -n 1 {LINES} | grep -q 'all cgroups at once'"),
-    );
+    let pid = load_weir(vm, "--metrics=127.0.0.1:9779")?;
+    let begun = until(vm, last_line_says("all cgroups at once"));
     let compared = begun.and_then(|()| (0..5).try_for_each(|_| is_between_files(vm, busy)));
     let last = snapshots(vm);
     let status = signal_weir(vm, pid, "TERM")?;
@@ -267,7 +268,7 @@ fn memory_of_a_still_process_is_seen_to_move(vm: &Vm) -> Result<()> {
     let id = "/work.slice/still.service";
     let still = make_cgroup(vm, "still")?;
     start_in(vm, &still, "/tests/faults 1 0 0:600")?;
-    let pid = start_weir(vm, "")?;
+    let pid = load_weir(vm, "")?;
     let seen = next_line(vm).and_then(|()| {
         // It is read, and passed over after that.
         ends_with(vm, 0, "sleep 8")?;

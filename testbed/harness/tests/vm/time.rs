@@ -4,7 +4,7 @@
 //! an error and leaves no process.
 
 use crate::common::evidence::Evidence;
-use crate::common::{Bench, Questions, until};
+use crate::common::{Bench, Questions, is, until};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -63,8 +63,7 @@ fn the_tsc_is_the_harness_s_time(vm: &Vm) -> Result<()> {
 /// Idle, and with a spinning task on each CPU, by each clock that the kernel has.
 fn clocks_agree(vm: &Vm) -> Result<()> {
     // The kernel measures its TSC for a second of its own before it takes it.
-    let is_taken = format!("grep -qx tsc {SOURCES}/current_clocksource");
-    until(vm, &is_taken)?;
+    until(vm, is(&format!("{SOURCES}/current_clocksource"), "tsc"))?;
     let all = vm.run(&format!("cat {SOURCES}/available_clocksource"))?;
     for wanted in ["tsc", "hpet", "acpi_pm"] {
         ensure!(all.contains(wanted), "no {wanted}: {all}");
@@ -92,16 +91,11 @@ fn clocks_agree(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-fn instructions(vm: &Vm) -> u64 {
-    let cpus = 0..vm.machine.cpu_count;
-    cpus.map(|i| vm.ground_truth().vcpu(i).instructions).sum()
-}
-
 /// A sleep of so long in an idle guest ends when it should, and costs next to no instructions.
 fn an_idle_guest_sleeps_exactly(vm: &Vm, sec: u64) -> Result<String> {
     // A timer that will never be due changes nothing.
     vm.run("sleep 1000000000 > /dev/null 2>&1 < /dev/null &")?;
-    let before = instructions(vm);
+    let before = vm.instructions();
     let command = format!("weir-agent now; sleep {sec}; weir-agent now");
     let reply = vm.try_run(&command, Duration::from_secs(2 * sec))?;
     let tsc: Vec<f64> = reply
@@ -111,7 +105,7 @@ fn an_idle_guest_sleeps_exactly(vm: &Vm, sec: u64) -> Result<String> {
         .collect();
     ensure!(tsc.len() == 2, "{reply:?}");
     let took = (tsc[1] - tsc[0]) / 1e9;
-    let rate = (instructions(vm) - before) as f64 / took;
+    let rate = (vm.instructions() - before) as f64 / took;
     vm.run("killall sleep")?;
     let late_ms = (took - sec as f64) * 1e3;
     // Two programs start and end, some millions of instructions of 10 to 40 ns. The kernel's clock is the TSC

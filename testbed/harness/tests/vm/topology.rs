@@ -10,6 +10,7 @@ use crate::common::{Bench, Questions, json, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const DEVICE_BYTES: u64 = 256 << 20;
@@ -200,7 +201,10 @@ fn cxl_list_says_the_same(vm: &Vm) -> Result<()> {
 /// When the device goes, so does what belongs to it.
 fn a_device_that_is_gone_is_not_shown(vm: &Vm) -> Result<()> {
     vm.run("echo 0000:0d:00.0 > /sys/bus/pci/drivers/cxl_pci/unbind")?;
-    until(vm, "! [ -e /sys/bus/cxl/devices/mem0 ]")?;
+    until(
+        vm,
+        !Condition::Exists("/sys/bus/cxl/devices/mem0".to_owned()),
+    )?;
     let seen = json(vm, "weir topology --json")?;
     ensure!(seen["devices"] == serde_json::json!([]), "{seen}");
     println!("{}", vm.run("weir topology")?);

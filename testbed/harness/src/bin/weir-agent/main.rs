@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Agent of the harness inside the guest: reads commands from a virtio-serial port, runs each in a thread of
-//! its own, writes the results back. The guest's init starts it; it lives as long as the guest. `weir-agent
+//! its own, or waits there until something is so, and writes the results back. The guest's init starts it; it lives as long as the guest. `weir-agent
 //! pages FILE` prints the physical addresses of a file, `weir-agent now` the guest's clocks, `weir-agent
 //! count` perf's count of an event while a command runs; `weir-agent unpack` unpacks the files that the
 //! harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and checks them again and
@@ -17,8 +17,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use weir_testbed::vm::protocol::{PORT_NAME, Reply, Request};
+use std::time::{Duration, Instant};
+use weir_testbed::vm::condition::Condition;
+use weir_testbed::vm::protocol::{PORT_NAME, Reply, Request, Task};
 
 fn main() -> std::io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -102,27 +103,56 @@ fn send(out: &Mutex<File>, reply: &Reply) {
 }
 
 fn run(request: &Request) -> Reply {
-    match run_shell(request) {
-        Ok(reply) => reply,
-        Err(why) => Reply {
-            id: request.id,
-            status: None,
-            stdout: String::new(),
-            stderr: format!("weir-agent: {why}"),
-        },
+    let most = Duration::from_millis(request.timeout_ms);
+    let done = match &request.task {
+        Task::Run(shell) => run_shell(shell, most),
+        Task::Await {
+            condition,
+            every_ms,
+        } => Ok(wait_until(
+            condition,
+            Duration::from_millis(*every_ms),
+            most,
+        )),
+    };
+    let (status, stdout, stderr) =
+        done.unwrap_or_else(|why| (None, String::new(), format!("weir-agent: {why}")));
+    Reply {
+        id: request.id,
+        status,
+        stdout,
+        stderr,
     }
 }
 
-fn run_shell(request: &Request) -> std::io::Result<Reply> {
+/// Exit status and both outputs.
+type Done = (Option<i32>, String, String);
+
+/// Checks again and again, without a process of its own.
+fn wait_until(condition: &Condition, every: Duration, most: Duration) -> Done {
+    let begun = Instant::now();
+    let status = loop {
+        if condition.holds() {
+            break 0;
+        }
+        if begun.elapsed() >= most {
+            break 1;
+        }
+        std::thread::sleep(every);
+    };
+    (Some(status), String::new(), String::new())
+}
+
+fn run_shell(shell: &str, most: Duration) -> std::io::Result<Done> {
     let mut child = Command::new("/bin/sh")
-        .args(["-c", &request.shell])
+        .args(["-c", shell])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let status = match ends_within(&child, Duration::from_millis(request.timeout_ms))? {
+    let status = match ends_within(&child, most)? {
         true => child.wait()?.code(),
         false => {
             child.kill()?;
@@ -133,12 +163,7 @@ fn run_shell(request: &Request) -> std::io::Result<Reply> {
     let text = |t: std::thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&t.join().unwrap_or_default()).into_owned()
     };
-    Ok(Reply {
-        id: request.id,
-        status,
-        stdout: text(stdout),
-        stderr: text(stderr),
-    })
+    Ok((status, text(stdout), text(stderr)))
 }
 
 /// Sleeps until a child has ended, or the time is over. There is no poll meanwhile: an idle guest stays idle.

@@ -2,13 +2,13 @@
 //! Files that the harness has put into the BAR of a PCI device, unpacked into the guest's file system.
 
 use rustix::mm::{MapFlags, ProtFlags};
-use std::fs::File;
-use std::io::{Error, Result, Write};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use weir_testbed::vm::image::files::{BAR_BYTES, HEADER_BYTES};
+use std::fs::{File, Permissions};
+use std::io::{Error, Result};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use weir_testbed::vm::image::files::{BAR_BYTES, Entry, unpacked};
 
-/// Unpacks them from the root on.
+/// Puts each where it belongs, in one write from the device's memory.
 pub fn unpack() -> Result<()> {
     let file = File::options().read(true).write(true).open(bar()?)?;
     // SAFETY: a fresh mapping that lives until the process ends; nothing writes to it meanwhile.
@@ -23,25 +23,16 @@ pub fn unpack() -> Result<()> {
         )?;
         std::slice::from_raw_parts(at.cast::<u8>(), BAR_BYTES)
     };
-    let (header, rest) = bytes.split_at(HEADER_BYTES);
-    let length = u64::from_le_bytes(header.try_into().map_err(Error::other)?);
-    let archive = usize::try_from(length)
-        .ok()
-        .and_then(|length| rest.get(..length));
-    let archive = archive
-        .ok_or_else(|| Error::other(format!("an archive of {length} bytes is not there")))?;
-    let mut cpio = Command::new("cpio")
-        .args(["-i", "-d", "-u"])
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .spawn()?;
-    if let Some(mut to) = cpio.stdin.take() {
-        to.write_all(archive)?;
+    let files = unpacked(bytes).ok_or_else(|| Error::other("no files are there"))?;
+    for (Entry { to, mode, .. }, content) in files {
+        let path = Path::new("/").join(to);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(&path, content)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(mode))?;
     }
-    match cpio.wait()?.success() {
-        true => Ok(()),
-        false => Err(Error::other("cpio does not take the archive")),
-    }
+    Ok(())
 }
 
 /// The device is known by the size of its BAR.

@@ -2,7 +2,7 @@
 //! What one guest leaves on the host while it runs: gone with it.
 
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static VM_NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -24,10 +24,16 @@ impl Scratch {
         std::fs::create_dir_all(&dir)?;
         Ok(Scratch { name, dir })
     }
+
+    /// A file of the guest's own in memory, if it wants one.
+    pub(crate) fn own_file(&self) -> PathBuf {
+        Path::new("/dev/shm").join(format!("{}.own", self.name))
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
+        let _ = std::fs::remove_file(self.own_file());
     }
 }

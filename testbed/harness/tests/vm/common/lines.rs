@@ -5,6 +5,7 @@ use super::{LINES, json, until};
 use anyhow::Result;
 use serde_json::Value;
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 /// Waits until weir has written its next line, so that it has seen what is now.
 ///
@@ -21,9 +22,9 @@ pub fn next_line(vm: &Vm) -> Result<()> {
 /// It does not.
 pub fn lines_more(vm: &Vm, count: u32) -> Result<()> {
     let size = vm.run(&format!("stat -c %s {LINES}"))?;
-    let size: u64 = size.trim().parse()?;
-    let new = format!("dd if={LINES} bs=64k iflag=skip_bytes skip={size} 2> /dev/null | wc -l");
-    until(vm, &format!("[ $({new}) -ge {count} ]"))
+    let (path, from) = (LINES.to_owned(), size.trim().parse()?);
+    let count = count as usize;
+    until(vm, Condition::Lines { path, from, count })
 }
 
 /// weir's snapshots so far. The last line may be half written.

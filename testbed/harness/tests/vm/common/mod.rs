@@ -9,23 +9,26 @@
 //! Time is the guest's. Waiting has an end, so that a broken guest is noticed, and that end is far away.
 
 pub mod both;
+mod budgets;
 pub mod evidence;
-pub mod host_cpu;
 mod kernels;
 mod lines;
 pub mod nice_boost;
+mod questions;
 mod scheduler;
+mod waiting;
 
 pub use lines::{lines_more, newest, next_line, snapshots};
+pub use questions::{Questions, ask_one};
 pub use scheduler::{
     SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held,
     is_held_beside_ordinary_tasks, kill_named, say_why, signal_named, state,
 };
+pub use waiting::{filled, has_processes, holds, is, last_line_says, max_is, said, says, until};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -33,6 +36,7 @@ use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::guest_env::kernel_modules::{self, Driver};
 use weir_testbed::guest_env::lock;
 use weir_testbed::guest_env::{Environment, copy};
+use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::protocol::Reply;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
 
@@ -44,12 +48,13 @@ pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
 pub const LINES: &str = "/run/weir.jsonl";
 /// Bytes read from the device's first group, from the driver.
 pub const READ: &str = "/sys/class/weir_cxl/weir_cxl0/group0/read_bytes";
+/// Size of a reader's file.
+const READER_MIB: u64 = 16;
+/// What `numa_maps` says of a file on the device: all of its pages are in a task's memory, or some.
+pub const ALL: &str = "N1=4096 ";
+pub const SOME: &str = "N1=";
 /// weir's exit status, once it has ended.
 pub const STATUS: &str = "/run/weir.status";
-/// How often a condition is polled before it is given up: for a minute of the guest's time and more.
-const POLLS: u32 = 600;
-/// Far longer than that.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// Places in which something was compiled.
 static STAGES: AtomicU32 = AtomicU32::new(0);
 
@@ -214,42 +219,6 @@ pub fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
     Ok(None)
 }
 
-/// Questions put to one guest; one that fails does not hide the next. With `WEIR_VM_ASK=part of a
-/// name` only some are put.
-#[derive(Default)]
-pub struct Questions {
-    count: usize,
-    failed: Vec<String>,
-}
-
-impl Questions {
-    /// Puts one.
-    pub fn ask(&mut self, name: &str, question: impl FnOnce() -> Result<()>) {
-        if std::env::var("WEIR_VM_ASK").is_ok_and(|part| !name.contains(&part)) {
-            return println!("left out - {name}");
-        }
-        self.count += 1;
-        let answer = catch_unwind(AssertUnwindSafe(question));
-        match answer.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
-            Ok(()) => println!("ok - {name}"),
-            Err(why) => {
-                println!("not ok - {name}\n{why:#}");
-                self.failed.push(name.to_owned());
-            }
-        }
-    }
-
-    /// The verdict.
-    ///
-    /// # Errors
-    /// One failed: with its name.
-    pub fn done(self) -> Result<()> {
-        ensure!(self.count > 0, "no question was put");
-        ensure!(self.failed.is_empty(), "failed: {}", self.failed.join("; "));
-        Ok(())
-    }
-}
-
 /// Runs a command, whatever its exit status.
 ///
 /// # Errors
@@ -282,26 +251,6 @@ pub fn json(vm: &Vm, shell: &str) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{shell} printed no JSON: {text}"))
 }
 
-/// Waits until a condition holds in the guest.
-///
-/// # Errors
-/// It never does: with weir's last words.
-pub fn until(vm: &Vm, condition: &str) -> Result<()> {
-    let script = format!(
-        "for i in $(seq {POLLS}); do {{ {condition}; }} && exit 0; sleep 0.1; done; exit 1"
-    );
-    let reply = vm.try_run(&script, PATIENCE)?;
-    if reply.status != Some(0) {
-        let log = format!("tail -n 20 {LINES}.err; tail -n 1 {LINES}; ps ax; cat /run/out.txt");
-        let log = attempt(vm, &log)?.stdout;
-        anyhow::bail!(
-            "it never came to this: {condition}\n{}\nthe last words: {log}",
-            reply.stderr
-        );
-    }
-    Ok(())
-}
-
 /// Starts weir in a cgroup of its own and returns its process id. Its exit status will stand in
 /// [`STATUS`].
 ///
@@ -330,28 +279,28 @@ pub fn start_weir(vm: &Vm, arguments: &str) -> Result<u32> {
 pub fn load_weir(vm: &Vm, arguments: &str) -> Result<u32> {
     aside(vm, || {
         let pid = start_weir(vm, arguments)?;
-        until(vm, &format!("[ -s {LINES} ] || [ -s {STATUS} ]"))?;
+        until(vm, Condition::Any(vec![filled(LINES), filled(STATUS)]))?;
         Ok(pid)
     })
 }
 
-/// Does something while the workloads of [`SLICE`] stand and the device model is off: the time it takes
-/// matters to no question, and the model would make it long and dear.
+/// Does something while the workloads of [`SLICE`] stand, as fast as the guest booted: the time it takes
+/// matters to no question, and the device model would make it long and dear.
 ///
 /// # Errors
 /// The guest's, or what was done.
 pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
     let freeze = |word: u8| {
-        vm.run(&format!("echo {word} > {SLICE}/cgroup.freeze"))?;
+        vm.run(&format!(
+            "mkdir -p {SLICE}; echo {word} > {SLICE}/cgroup.freeze"
+        ))?;
         until(
             vm,
-            &format!("grep -q 'frozen {word}' {SLICE}/cgroup.events"),
+            says(&format!("{SLICE}/cgroup.events"), &format!("frozen {word}")),
         )
     };
     freeze(1)?;
-    vm.switch_model_off();
-    let done = what();
-    vm.switch_model_on()?;
+    let done = hurried(vm, what);
     freeze(0)?;
     done
 }
@@ -362,7 +311,7 @@ pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
 /// It does not end.
 pub fn signal_weir(vm: &Vm, pid: u32, signal: &str) -> Result<i32> {
     vm.run(&format!("kill -{signal} {pid}"))?;
-    until(vm, &format!("[ -s {STATUS} ]"))?;
+    until(vm, filled(STATUS))?;
     let status = vm.run(&format!("cat {STATUS}"))?;
     status
         .trim()
@@ -406,18 +355,20 @@ pub fn make_cgroup(vm: &Vm, name: &str) -> Result<String> {
 pub fn empty_cgroup(vm: &Vm, path: &str) -> Result<()> {
     vm.run(&format!("echo 1 > {path}/cgroup.kill"))?;
     // Not its processes: a dying one is gone from that list before the cgroup may be removed.
-    until(vm, &format!("grep -q 'populated 0' {path}/cgroup.events"))
+    until(vm, says(&format!("{path}/cgroup.events"), "populated 0"))
 }
 
-/// Starts `command` inside the cgroup at `path`.
+/// Starts `command` inside the cgroup at `path`; its process.
 ///
 /// # Errors
 /// The guest's.
-pub fn start_in(vm: &Vm, path: &str, command: &str) -> Result<()> {
-    vm.run(&format!(
-        "sh -c 'echo $$ > {path}/cgroup.procs; exec {command}' > /run/out.txt 2>&1 < /dev/null &"
-    ))
-    .map(drop)
+pub fn start_in(vm: &Vm, path: &str, command: &str) -> Result<u32> {
+    let pid = vm.run(&format!(
+        "sh -c 'echo $$ > {path}/cgroup.procs; exec {command}' > /run/out.txt 2>&1 < /dev/null & echo $!"
+    ))?;
+    pid.trim()
+        .parse()
+        .with_context(|| format!("no process id: '{pid}'"))
 }
 
 /// Mounts group 0's node as a file system at `/cxl0`.
@@ -429,22 +380,57 @@ pub fn mount_group(vm: &Vm) -> Result<()> {
         .map(drop)
 }
 
-/// Starts a reader that takes all it can get from the device, in a cgroup of its own, and returns
-/// that cgroup's path.
+/// Starts readers that take all they can get from the device, each in a cgroup of its own, and waits until
+/// they read. The guest is hurried meanwhile: under the device model a program's start takes ten seconds.
 ///
 /// # Errors
 /// The guest's.
-pub fn start_reader(vm: &Vm, name: &str) -> Result<String> {
-    let path = make_cgroup(vm, name)?;
-    vm.run(&format!(
-        "dd if=/dev/zero of=/cxl0/{name} bs=1M count=16 2> /dev/null"
-    ))?;
-    let fio = format!(
-        "fio --name={name} --filename=/cxl0/{name} --thread --ioengine=mmap --rw=randread \
-         --bs=256k --size=16m --time_based --runtime=3600 --norandommap --disk_util=0"
-    );
-    start_in(vm, &path, &fio)?;
-    Ok(path)
+pub fn start_readers(vm: &Vm, names: &[&str]) -> Result<()> {
+    let command = |name: &str| {
+        format!(
+            "fio --name={name} --filename=/cxl0/{name} --thread --ioengine=mmap --rw=randread \
+             --bs=256k --size=16m --time_based --runtime=3600 --norandommap --disk_util=0"
+        )
+    };
+    let each: Vec<_> = names.iter().map(|name| (*name, command(name))).collect();
+    start_on_device(vm, &each, ALL)
+}
+
+/// Starts these commands, each in the cgroup of its name, on a file of that name on the device, and waits
+/// until each of them has touched its file: [`SOME`] of its pages, or [`ALL`].
+///
+/// # Errors
+/// The guest's.
+pub fn start_on_device(vm: &Vm, commands: &[(&str, String)], touched: &str) -> Result<()> {
+    hurried(vm, || {
+        let mut begun = Vec::new();
+        for (name, command) in commands {
+            let path = make_cgroup(vm, name)?;
+            vm.run(&format!(
+                "dd if=/dev/zero of=/cxl0/{name} bs=1M count={READER_MIB} 2> /dev/null"
+            ))?;
+            begun.push((*name, start_in(vm, &path, command)?));
+        }
+        for (name, pid) in begun {
+            let pattern = format!("file=/cxl0/{name} *{touched}");
+            until(vm, says(&format!("/proc/{pid}/numa_maps"), &pattern))?;
+        }
+        Ok(())
+    })
+}
+
+/// Does something as fast as the guest booted, if the device model is on.
+///
+/// # Errors
+/// The guest's, or what was done.
+pub fn hurried<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
+    if !vm.is_model_on() {
+        return what();
+    }
+    vm.hurry();
+    let done = what();
+    vm.switch_model_on()?;
+    done
 }
 
 /// Stops the readers `a` and `b` where they are, or lets them go on.
@@ -456,7 +442,10 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
         let dir = format!("{SLICE}/{name}.service");
         let word = u8::from(is_frozen);
         vm.run(&format!("echo {word} > {dir}/cgroup.freeze"))?;
-        until(vm, &format!("grep -q 'frozen {word}' {dir}/cgroup.events"))?;
+        until(
+            vm,
+            says(&format!("{dir}/cgroup.events"), &format!("frozen {word}")),
+        )?;
     }
     Ok(())
 }

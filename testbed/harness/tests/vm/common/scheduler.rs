@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Questions about weir while it holds a device, by its scheduler or by `cpu.max`.
 
-use super::{LINES, Questions, bytes_per_sec, until};
+use super::{LINES, Questions, bytes_per_sec, is, said, until};
 use anyhow::{Result, ensure};
 use weir_testbed::vm::Vm;
+use weir_testbed::vm::condition::Condition;
 
 /// A twelfth of the device's capacity.
 pub const SET_POINT: &str = "8MiB/s";
@@ -13,8 +14,8 @@ pub const STATE: &str = "/sys/kernel/sched_ext/state";
 
 /// A condition: a scheduler is in the kernel, or none is.
 #[must_use]
-pub fn state(word: &str) -> String {
-    format!("[ \"$(cat {STATE})\" = {word} ]")
+pub fn state(word: &str) -> Condition {
+    is(STATE, word)
 }
 
 /// Prints what may explain a failure: weir's log, the kernel's log, and the scheduler's maps.
@@ -85,10 +86,9 @@ fn is_between(vm: &Vm, above: f64) -> Result<()> {
 /// # Errors
 /// One of them is not limited in a minute, or the guest's.
 pub fn both_are_limited(vm: &Vm) -> Result<()> {
-    ["a", "b"].iter().try_for_each(|name| {
-        let is_said = format!("grep -q '{name}.service: limited' {LINES}.err");
-        until(vm, &is_said)
-    })
+    ["a", "b"]
+        .iter()
+        .try_for_each(|name| until(vm, said(&format!("{name}.service: limited"))))
 }
 
 /// A command that sends a signal to all processes with such a name. Those of stress-ng have names of their

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What guests cost: their time and the instructions of their vCPUs, which are equal from run to run, and CPU
+//! time of the host, which is not. Counted by thread: a guest belongs to the one that booted it.
+
+use anyhow::{Context, Result};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// What was spent, or the difference of two such figures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// CPU time of the thread and of its guests' QEMU, in seconds.
+    pub cpu_sec: f64,
+    /// Time of its guests.
+    pub guest: Duration,
+    /// Instructions of their vCPUs.
+    pub instructions: u64,
+}
+
+/// What guests of this thread have cost, but for the CPU time of those that run.
+#[derive(Default)]
+struct Ledger {
+    spent: Cost,
+    running: Vec<u32>,
+}
+
+thread_local! {
+    static LEDGER: RefCell<Ledger> = RefCell::default();
+}
+
+impl Cost {
+    /// What this thread and its guests have spent since it began.
+    pub fn so_far() -> Cost {
+        LEDGER.with_borrow(|ledger| Cost {
+            cpu_sec: ledger.spent.cpu_sec
+                + own_cpu_sec()
+                + ledger
+                    .running
+                    .iter()
+                    .filter_map(|pid| cpu_sec(*pid).ok())
+                    .sum::<f64>(),
+            ..ledger.spent
+        })
+    }
+
+    /// What was spent since `before`.
+    #[must_use]
+    pub fn since(self, before: Cost) -> Cost {
+        Cost {
+            cpu_sec: self.cpu_sec - before.cpu_sec,
+            guest: self.guest - before.guest,
+            instructions: self.instructions - before.instructions,
+        }
+    }
+}
+
+/// A guest begins, with this QEMU.
+pub(crate) fn begins(pid: u32) {
+    LEDGER.with_borrow_mut(|ledger| ledger.running.push(pid));
+}
+
+/// A guest is about to end.
+pub(crate) fn ends(pid: u32) {
+    LEDGER.with_borrow_mut(|ledger| {
+        if let Some(place) = ledger.running.iter().position(|p| *p == pid) {
+            ledger.running.swap_remove(place);
+            ledger.spent.cpu_sec += cpu_sec(pid).unwrap_or(0.0);
+        }
+    });
+}
+
+/// A guest went on.
+pub(crate) fn adds(guest: Duration, instructions: u64) {
+    LEDGER.with_borrow_mut(|ledger| {
+        ledger.spent.guest += guest;
+        ledger.spent.instructions += instructions;
+    });
+}
+
+/// What is done once and kept is not counted: else the first run would cost more than the next.
+pub(crate) fn uncounted<T>(what: impl FnOnce() -> T) -> T {
+    let before = LEDGER.with_borrow(|ledger| ledger.spent);
+    let done = what();
+    LEDGER.with_borrow_mut(|ledger| ledger.spent = before);
+    done
+}
+
+fn own_cpu_sec() -> f64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let at = clock_gettime(ClockId::ThreadCPUTime);
+    at.tv_sec as f64 + at.tv_nsec as f64 / 1e9
+}
+
+/// CPU time of a process in seconds, all its threads, user and system (proc(5)).
+///
+/// # Errors
+/// The process is gone.
+pub fn cpu_sec(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name ends at the last bracket; the state is field 0 after it, utime 11 and stime 12, in ticks of
+    // 10 ms.
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok());
+    let (user, system) = ticks(11).zip(ticks(12)).context("/proc/PID/stat")?;
+    Ok((user + system) / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_not_counted_and_an_end_counts_once() {
+        let begun = Cost::so_far();
+        adds(Duration::from_millis(8), 5);
+        uncounted(|| adds(Duration::from_millis(100), 100));
+        begins(std::process::id());
+        let running = Cost::so_far().since(begun);
+        assert_eq!((running.guest.as_millis(), running.instructions), (8, 5));
+        ends(std::process::id());
+        ends(std::process::id());
+        let ended = Cost::so_far().since(begun).cpu_sec;
+        assert!(ended >= running.cpu_sec, "{running:?}, then {ended}");
+        assert!(LEDGER.with_borrow(|ledger| ledger.running.is_empty()));
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many instructions of its guest a question may take, some one and a half times what it was measured to
+//! take. One that takes more has become dear: make it cheaper, or move it to `make soak`, before raising its
+//! bound. A question of more than 60 s of CPU time belongs to the soak: some three milliard instructions
+//! under the device model.
+
+use anyhow::{Result, ensure};
+
+const MILLION: u64 = 1_000_000;
+/// Of most questions, in millions.
+const USUAL: u64 = 3_000;
+
+/// Of others, in millions: the module, how the question begins, the bound.
+const EXCEPTIONS: [(&str, &str, u64); 1] = [("scx", "the statistics agree", 8_000)];
+
+/// Whether a question is within its bound. Those of the soak have none.
+///
+/// # Errors
+/// It is not.
+pub fn check(test: &str, question: &str, instructions: u64) -> Result<()> {
+    if test.contains("::soak_") {
+        return Ok(());
+    }
+    let module = test.split("::").next().unwrap_or_default();
+    let is_its = |(of, begin, _): &&(&str, &str, u64)| *of == module && question.starts_with(begin);
+    let bound = EXCEPTIONS.iter().find(is_its).map_or(USUAL, |row| row.2);
+    ensure!(
+        instructions <= bound * MILLION,
+        "{test}, '{question}': over its budget: {} million instructions, {bound} million allowed (tests/vm/common/budgets.rs)",
+        instructions / MILLION
+    );
+    Ok(())
+}
+
+/// A bound whose question has gone would go unnoticed.
+#[test]
+fn each_exception_is_of_a_question_that_is_put() {
+    for (module, question, _) in EXCEPTIONS {
+        let path = format!("{}/tests/vm/{module}.rs", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            source.contains(&format!("\"{question}")),
+            "{module}: {question}"
+        );
+    }
+}
+
+#[test]
+fn what_is_dear_fails_with_its_name() {
+    assert!(check("a::b", "a question", USUAL * MILLION).is_ok());
+    let why = check("a::b", "a question", USUAL * MILLION + 1)
+        .unwrap_err()
+        .to_string();
+    assert!(why.contains("a::b") && why.contains("a question"), "{why}");
+    assert!(check("a::soak_b", "a question", u64::MAX).is_ok());
+}
