@@ -12,7 +12,7 @@ BUILD_ALL := build --release --workspace --all-targets
 TEST := test --release --workspace --no-fail-fast
 TESTBED := target/release/weir-testbed
 # Makes what guests boot, with packages of 1.4 GB. It needs nothing that is compiled.
-GUEST_ENVIRONMENT := testbed/harness/guest-environment
+GUEST_PACKAGES := testbed/harness/guest-packages
 SCENARIO := scenarios/live-fio-stress.toml
 
 .PHONY: run test build-all unit-tests integration-tests doc-tests soak tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
@@ -37,7 +37,7 @@ run:
 	@echo "$$PLAN"
 	@$(MAKE) --no-print-directory tools
 	@$(CARGO) build --quiet --release -p weir-progress
-	@pace=$$(target/release/weir-compile $(GUEST_ENVIRONMENT) $(CARGO) $(RUN_BUILD)) && \
+	@pace=$$(target/release/weir-compile $(GUEST_PACKAGES) $(CARGO) $(RUN_BUILD)) && \
 	    printf '\nWhat to expect, simulated:\n' && target/release/weir sim thesis-limit && echo && \
 	    $(TESTBED) live $(SCENARIO) --backend cpu-max,sched-ext-full --out out/live --pace "$$pace"
 

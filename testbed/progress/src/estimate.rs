@@ -4,15 +4,16 @@
 //! The time left is what is left of the plan, multiplied by the *pace*: wall time per planned time. Both are
 //! remembered over [`MEMORY_SEC`] of the plan, and begin with [`PRIOR_SEC`] of the plan's own pace.
 //!
-//! Between two reports the work is taken to go on at this pace, up to where the next report is expected, and never
-//! goes back. What takes longer than planned thus shows as a slower pace, second by second: while nothing is
-//! reported, the time left rises by the part that the time passing is of the remembered wall time, which is
-//! never below [`PRIOR_SEC`]. So it rises by at most a sixth in ten seconds, and nothing has to be clamped.
+//! Between two reports the work is taken to go on at this pace, up to where the next report is expected, and
+//! never goes back. What takes longer than planned thus shows as a slower pace, second by second: while
+//! nothing is reported, the time left rises by the part that the time passing is of the remembered wall time,
+//! which is never below [`PRIOR_SEC`]. So it rises by at most a sixth in ten seconds, and nothing has to be
+//! clamped.
 
 use std::time::Duration;
 
-/// The plan's own pace counts as much as so many seconds of measured work. It is the least that is remembered of wall
-/// time too, so a pace below 0.4 is taken for 0.4.
+/// The plan's own pace counts as much as so many seconds of measured work. It is the least that is remembered
+/// of wall time too, so a pace below 0.4 is taken for 0.4.
 const PRIOR_SEC: f64 = 60.0;
 /// What was measured so much of the plan ago counts a third.
 const MEMORY_SEC: f64 = 150.0;

@@ -19,8 +19,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What follows the compiling in `make run`, by the plan of `weir-testbed live` on two CPUs: what comes first has to know
-/// it, and is compiled before it.
+/// What follows the compiling in `make run`, by the plan of `weir-testbed live` on two CPUs: what comes first
+/// has to know it, and is compiled before it.
 pub const LIVE_SEC: f64 = 250.0;
 
 /// Without a terminal, lines about the same phase are at least this far apart.
@@ -77,8 +77,8 @@ impl Shared {
 }
 
 impl Progress {
-    /// Prints `title` with the plan's length. `plan` has the phases in their order; `pace` is how long they take
-    /// on this machine per planned time, 1 where that is not known.
+    /// Prints `title` with the plan's length. `plan` has the phases in their order; `pace` is how long they
+    /// take on this machine per planned time, 1 where that is not known.
     pub fn new(title: &str, plan: Vec<Phase>, pace: f64) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let shared = Arc::new(Shared {
@@ -110,8 +110,8 @@ impl Progress {
             .show(|screen, at| screen.reached(done, done, told, at));
     }
 
-    /// So many things of the phase are done. `done` is the part of the time that they take, `next` what it will
-    /// be when one more is done.
+    /// So many things of the phase are done. `done` is the part of the time that they take, `next` what it
+    /// will be when one more is done.
     pub fn counted(&self, [things, all]: [u32; 2], done: f64, next: f64) {
         let told = Told::Count(things, all);
         self.shared

@@ -143,8 +143,8 @@ fn clocks_are_read_at_sight() {
     assert_eq!(rounded(f64::INFINITY), Duration::MAX);
 }
 
-/// A phase of a made-up run: how long it is planned to take, in how many steps it is reported, and the pace of
-/// each quarter of it.
+/// A phase of a made-up run: how long it is planned to take, in how many steps it is reported, and the pace
+/// of each quarter of it.
 struct MadeUp {
     planned_sec: f64,
     steps: u32,

@@ -128,7 +128,7 @@ pub fn bandwidth(
 
 /// The title, as large as there is space for.
 fn heading(layout: &Layout, fonts: &Fonts, title: &str) -> Mark {
-    let (left, at, largest) = match layout.width {
+    let (left, at, largest): (f32, f32, f32) = match layout.width {
         Width::Page => (layout.left, 36.0, 19.0),
         Width::Phone => (4.0, 20.0, 15.0),
     };

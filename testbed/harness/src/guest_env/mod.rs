@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest environment: kernel, QEMU and workloads from distribution packages, kept outside the
-//! checkout. What it has and how it is made stands in the script `guest-environment` beside this crate, which
+//! checkout. What it has and how it is made stands in the script `guest-packages` beside this crate, which
 //! needs no Rust: `make run` starts it before anything is compiled. Nothing is downloaded when it is already
 //! there.
 

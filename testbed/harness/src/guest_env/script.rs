@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The script `guest-environment`, which makes the environment.
+//! The script `guest-packages`, which makes the environment.
 
 use crate::guest_env::output;
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// The script, without arguments.
 pub(super) fn command() -> Command {
-    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest-environment"))
+    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest-packages"))
 }
 
 /// Runs it: an absolute path is the environment's folder, each other line is said as it comes.

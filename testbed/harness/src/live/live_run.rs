@@ -52,8 +52,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// weir begins before the work beside does. A scheduler takes its time to load in a guest this slow, and is
-    /// not to do so in the measured time.
+    /// weir begins before the work beside does. A scheduler takes its time to load in a guest this slow, and
+    /// is not to do so in the measured time.
     pub(crate) fn begins_early(&self) -> bool {
         matches!(self, Mode::Weir { backend, .. } if backend != "cpu-max")
     }
@@ -93,7 +93,8 @@ pub fn run(vm: &Vm, scenario: &TestbedScenario, all: &[Instance], mode: &Mode) -
     Ok(run_and_compare(vm, scenario, all, mode, &|_| ())?.0)
 }
 
-/// [`run`], with what weir said of each workload. `at_stage` is called when a stage after the first one begins.
+/// [`run`], with what weir said of each workload. `at_stage` is called when a stage after the first one
+/// begins.
 ///
 /// # Errors
 /// As [`run`].

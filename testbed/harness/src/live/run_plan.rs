@@ -4,8 +4,8 @@
 use crate::live::live_run::{Mode, Stage};
 use weir_scenario::TestbedScenario;
 
-/// Wall time of a second of a guest beside another guest, while the model is on, on the machine that the other
-/// figures were measured on too.
+/// Wall time of a second of a guest beside another guest, while the model is on, on the machine that the
+/// other figures were measured on too.
 const WALL_SEC_PER_SEC: f64 = 3.3;
 /// A guest comes up from its snapshot, and its files are made.
 const BOOT_SEC: f64 = 8.0;

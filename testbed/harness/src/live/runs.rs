@@ -99,8 +99,8 @@ impl Drop for Equipment {
     }
 }
 
-/// Makes the runs; they are in the plan's order. The longest one begins first, so that they end at about the same
-/// time.
+/// Makes the runs; they are in the plan's order. The longest one begins first, so that they end at about the
+/// same time.
 ///
 /// # Errors
 /// The first that a guest fails with.

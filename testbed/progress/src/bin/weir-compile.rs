@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir-compile SCRIPT CARGO ARGUMENT…`: the first minutes of `make run`. Runs cargo, and SCRIPT beside it, and
-//! says how long all of `make run` still takes, in place of cargo's hundreds of lines. Errors and warnings are
-//! shown as they are.
+//! `weir-compile SCRIPT CARGO ARGUMENT…`: the first minutes of `make run`. Runs cargo, and SCRIPT beside it,
+//! and says how long all of `make run` still takes, in place of cargo's hundreds of lines. Errors and
+//! warnings are shown as they are.
 //!
-//! SCRIPT is not needed for compiling, and its failure does not end it: what needs its product says so. At the
-//! end, the pace of this machine stands on stdout, for the estimate of what comes next.
+//! SCRIPT is not needed for compiling, and its failure does not end it: what needs its product says so. At
+//! the end, the pace of this machine stands on stdout, for the estimate of what comes next.
 
 use std::io::{BufRead, BufReader, Read, Result};
 use std::os::fd::AsFd;
@@ -69,7 +69,8 @@ fn compile(script: &str, cargo: &mut Command) -> Result<u8> {
     Ok(0)
 }
 
-/// Where something was compiled before, it is not known how much is to be compiled again: there is no estimate.
+/// Where something was compiled before, it is not known how much is to be compiled again: there is no
+/// estimate.
 fn plan() -> Result<Vec<Phase>> {
     let is_first = !std::env::current_exe()?
         .with_file_name("weir-testbed")
