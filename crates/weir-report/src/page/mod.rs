@@ -41,6 +41,7 @@ pre{background:var(--soft);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;l
 summary{cursor:pointer}a{color:inherit}.part{display:none}\
 @media(max-width:44rem){body{padding:1.25rem .8rem 3rem}.wide>svg{min-width:44rem}.on-page{display:none}.on-phone{display:block}\
 table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bounds td:nth-child(2){white-space:normal}\
+.bounds td.why:empty{min-width:0;padding:0}\
 .wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page);white-space:normal}\
 .figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
 .figures tr.first td{border-top:0}\

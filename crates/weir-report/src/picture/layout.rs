@@ -82,7 +82,7 @@ impl Layout {
                 };
                 let panels = count as f32 * (PHONE_PANEL + margins.gap.1) - margins.gap.1;
                 let height = margins.top + panels + margins.bottom;
-                (62.0, margins, (400.0, height), 1)
+                (66.0, margins, (400.0, height), 1)
             }
         };
         Layout {

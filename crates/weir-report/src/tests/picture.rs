@@ -175,13 +175,17 @@ fn no_word_of_it_leaves_a_phone() {
             anchor,
             size,
             bold,
-            upwards: false,
+            upwards,
             text,
             ..
         } = mark
         else {
             continue;
         };
+        if *upwards {
+            assert!(at.0 >= 0.9 * size, "{text} is higher than its place");
+            continue;
+        }
         let width = fonts.width(text, *size, *bold);
         let left = match anchor {
             canvas::Anchor::Start => at.0,

@@ -6,15 +6,15 @@ use weir_scenario::TestbedScenario;
 
 /// Wall time of a second of a guest beside another guest, while the model is on, on the machine that the
 /// other figures were measured on too.
-const WALL_SEC_PER_SEC: f64 = 3.3;
+const WALL_SEC_PER_SEC: f64 = 1.9;
 /// A guest comes up from its snapshot, and its files are made.
-const BOOT_SEC: f64 = 8.0;
+const BOOT_SEC: f64 = 6.0;
 /// Seconds of the guest until workloads have begun.
 const STARTING_SEC: f64 = 9.0;
 /// Until weir's own scheduler is loaded beside them.
 const LOADING_SEC: f64 = 20.0;
 /// Until weir and the workloads have ended.
-const ENDING_SEC: f64 = 4.0;
+const ENDING_SEC: f64 = 3.0;
 /// Logs are read while the model is off.
 const READING_SEC: f64 = 2.0;
 /// A stage whose end is not known is never taken for further than this.

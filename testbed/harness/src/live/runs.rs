@@ -209,6 +209,7 @@ impl Shown {
         let count = self.order.len();
         self.progress
             .say(&format!("run {} of {count}: {}", number + 1, name(mode)));
+        self.change(number, |_| ());
     }
 
     fn at_stage(&self, number: usize, stage: Stage, now: Duration) {
