@@ -11,32 +11,35 @@ BUILD := build --release --workspace
 BUILD_ALL := build --release --workspace --all-targets
 TEST := test --release --workspace --no-fail-fast
 TESTBED := target/release/weir-testbed
+# Makes what guests boot, with packages of 1.4 GB. It needs nothing that is compiled.
+GUEST_PACKAGES := testbed/harness/guest-packages
 SCENARIO := scenarios/live-fio-stress.toml
 
 .PHONY: run test build-all unit-tests integration-tests doc-tests soak tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
-# What `make run` says first.
+# What `make run` says first, with minutes as measured on two cores.
+MINUTES_FIRST := 10
+MINUTES_THEN := 4
 define PLAN
 weir on a real Linux kernel: a virtual machine with an emulated CXL device.
-  1. build weir and the testbed
-  2. fetch kernel, QEMU and workloads as packages (1.4 GB, in ~/.cache/weir);
-     meanwhile the simulator shows what to expect
+  1. compile weir and the testbed; beside it, fetch kernel, QEMU and workloads
+     as packages (1.4 GB, in ~/.cache/weir)
+  2. the simulator shows what to expect
   3. five readers overload the device, a light reader suffers: without weir,
      with limits by cpu.max, with weir's own scheduler
-10 to 20 minutes the first time on two cores, most of it compiling, 2 to 5 after
-that. Nothing on this machine is limited. The results are a page: out/live/index.html
+About $(MINUTES_FIRST) minutes the first time on two cores, most of it compiling, $(MINUTES_THEN) after that.
+Nothing on this machine is limited. The results are a page: out/live/index.html
 endef
 export PLAN
 
-# The simulator is the one in the background, so that Ctrl-C reaches the other. Through `cat` the
-# environment's progress is lines, and none of them is rewritten below the simulator's table.
+# weir-compile has no dependencies: it is there after seconds, and says how the first minutes go on.
 run:
 	@echo "$$PLAN"
 	@$(MAKE) --no-print-directory tools
-	$(CARGO) $(RUN_BUILD)
-	@{ echo; echo "Meanwhile, simulated:"; target/release/weir sim thesis-limit; echo; } & sim=$$!; \
-	    $(TESTBED) env 2> >(cat >&2) && wait $$sim
-	$(TESTBED) live $(SCENARIO) --backend cpu-max,sched-ext-full --out out/live
+	@$(CARGO) build --quiet --release -p weir-progress
+	@pace=$$(target/release/weir-compile $(GUEST_PACKAGES) $(CARGO) $(RUN_BUILD)) && \
+	    printf '\nWhat to expect, simulated:\n' && target/release/weir sim thesis-limit && echo && \
+	    $(TESTBED) live $(SCENARIO) --backend cpu-max,sched-ext-full --out out/live --pace "$$pace"
 
 # Everything, in the order and with the account of .ci/stages.
 test: tools test-tools rtl-tools

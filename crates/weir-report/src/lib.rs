@@ -58,6 +58,7 @@ pub use terminal::{bounds_text, ending, origin_text, terminal};
 pub use text::{bandwidth_unit, number, time_unit, wrap};
 pub use weir_scenario::{Expect, ScenarioInfo, renamed_backend};
 
+use crate::picture::layout::Width;
 use crate::picture::{chart, paint};
 use crate::results::Results;
 use anyhow::{Context, Result};
@@ -108,9 +109,10 @@ pub fn write_with(
 ) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let fonts = Fonts::load()?;
-    let picture = chart::bandwidth(subject, results, &fonts);
+    let picture = chart::bandwidth(subject, results, &fonts, Width::Page);
     let png = paint::png(&picture, &fonts, PIXELS_PER_UNIT)?;
-    let page = page::page(subject, results, &picture, commands);
+    let narrow = chart::bandwidth(subject, results, &fonts, Width::Phone);
+    let page = page::page(subject, results, [&picture, &narrow], commands);
     Ok(vec![
         files::put(dir, "summary.json", &files::summary(results)?)?,
         files::put(dir, "series.csv", files::series(results).as_bytes())?,
@@ -121,7 +123,7 @@ pub fn write_with(
 
 /// Device bandwidth of all runs over time, with set-point and capacity.
 pub fn bandwidth_picture(subject: &ScenarioInfo, results: &Results, fonts: &Fonts) -> Picture {
-    chart::bandwidth(subject, results, fonts)
+    chart::bandwidth(subject, results, fonts, Width::Page)
 }
 
 /// A picture as a PNG on white, twice its size in pixels.

@@ -84,7 +84,7 @@ fn by_one(
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>> {
     say(&format!("{}: shares by {source}", scenario.name));
-    let (_, estimates) = live_run::run_and_compare(vm, scenario, all, mode)?;
+    let (_, estimates) = live_run::run_and_compare(vm, scenario, all, mode, &|_| ())?;
     let mut rows = Vec::new();
     for instance in all.iter().filter(|i| i.owner > 0) {
         let name = &instance.name;

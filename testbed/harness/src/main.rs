@@ -8,11 +8,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_progress::{Phase, Progress};
 use weir_report::results::Results;
 use weir_scenario::TestbedScenario;
 use weir_testbed::guest_env::{Environment, kernel_modules, provenance};
 use weir_testbed::live::live_run::Mode;
-use weir_testbed::live::progress::{Phase, Progress};
 use weir_testbed::live::runs;
 use weir_testbed::live::runs::{Equipment, Plan};
 use weir_testbed::live::scenario_file;
@@ -60,6 +60,9 @@ enum Command {
         /// Guests that run at once; by default one for each CPU. Results do not depend on it
         #[arg(long, value_name = "N")]
         jobs: Option<NonZeroUsize>,
+        /// How long planned things take on this machine, as was measured: for the estimate of the time left
+        #[arg(long, default_value_t = 1.0, value_name = "RATIO")]
+        pace: f64,
         /// Seed of the workloads, instead of the scenario's
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
@@ -130,6 +133,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             weir_args,
             keep_ticks,
             jobs,
+            pace,
             seed,
         } => {
             let mut scenario = scenario_file::load(&scenario)?;
@@ -146,6 +150,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
                 modes: &modes,
                 jobs: jobs.map_or_else(cpu_count, usize::from),
                 ticks: keep_ticks.then_some(&*out),
+                pace,
             };
             let results = live_runs(&scenario, &live)?;
             let met = show(&scenario, &results, &out)?;
@@ -208,6 +213,7 @@ struct Live<'a> {
     modes: &'a [Mode],
     jobs: usize,
     ticks: Option<&'a Path>,
+    pace: f64,
 }
 
 fn live_runs(scenario: &TestbedScenario, live: &Live) -> Result<Results> {
@@ -224,10 +230,10 @@ fn live_runs(scenario: &TestbedScenario, live: &Live) -> Result<Results> {
         live.modes.len()
     );
     let phases = vec![
-        Phase::new("kernel, driver and guest", 5.0),
+        Phase::new("kernel, driver and guest", 2.0),
         runs::phase(&plan),
     ];
-    let progress = Arc::new(Progress::new(&title, phases));
+    let progress = Arc::new(Progress::new(&title, phases, live.pace));
     progress.begin(0);
     let equipment = Equipment::of(scenario, &mut |line| progress.say(line))?;
     progress.begin(1);

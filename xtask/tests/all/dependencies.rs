@@ -124,10 +124,12 @@ const RULES: &[Rule] = &[
             "weir-core",
             "weir-hw",
             "weir-ipc",
+            "weir-progress",
             "weir-report",
             "weir-scenario",
         ],
     ),
+    row("weir-progress", &[]),
     row("xtask", &[]),
 ];
 

@@ -13,7 +13,7 @@ use crate::picture::canvas::{Picture, svg};
 use crate::picture::ink::dark_css;
 use crate::results::Results;
 use crate::run_rows::closing::closing;
-use crate::run_rows::{self, Row, names};
+use crate::run_rows::{self, Row, names, starting_ms};
 use crate::text::{escape, line};
 use std::fmt::Write;
 use weir_scenario::ScenarioInfo;
@@ -27,7 +27,7 @@ font:16px/1.5 system-ui,sans-serif}\
 h1{font-size:1.6rem;line-height:1.2;margin:0}h2{font-size:1.1rem;margin:2.5rem 0 .75rem}h3{font-size:1rem;margin:1.6rem 0 .5rem}\
 p{margin:.4rem 0;max-width:60rem}.gap{margin-top:1.2rem}.muted{color:var(--muted)}\
 svg{display:block;width:100%;height:auto;margin:1.5rem 0 0;font-family:system-ui,sans-serif}\
-.wide{overflow-x:auto}\
+.wide{overflow-x:auto}.on-phone{display:none}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.93rem}\
 th,td{padding:.22rem .6rem .22rem 0;text-align:left;white-space:nowrap;vertical-align:baseline}\
 thead th{border-bottom:1px solid var(--muted);white-space:normal;vertical-align:bottom}thead th,.n{font-weight:600}\
@@ -39,8 +39,9 @@ td.unit,td.change{color:var(--muted)}td.why{white-space:normal;min-width:9rem;co
 pre{background:var(--soft);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;line-height:1.45;border-radius:4px}\
 .dense{font-size:.8rem}.dense th,.dense td{padding-right:.25rem}.dense td.v,.dense th.v{padding-left:.3rem}\
 summary{cursor:pointer}a{color:inherit}.part{display:none}\
-@media(max-width:44rem){body{padding:1.25rem .8rem 3rem}.wide>svg{min-width:44rem}\
+@media(max-width:44rem){body{padding:1.25rem .8rem 3rem}.wide>svg{min-width:44rem}.on-page{display:none}.on-phone{display:block}\
 table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bounds td:nth-child(2){white-space:normal}\
+.bounds td.why:empty{min-width:0;padding:0}\
 .wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page);white-space:normal}\
 .figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
 .figures tr.first td{border-top:0}\
@@ -64,11 +65,11 @@ nav{display:none}td{print-color-adjust:exact}}";
 const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#2b3138;--soft:#1b2026;\
 --met:#5ec29a;--missed:#ff8a80;--s1:#22303d;--s2:#294256;--s3:#315672;--s4:#396b90}";
 
-/// The page.
+/// The page. Of the two pictures the browser shows the one that its window has space for.
 pub fn page(
     subject: &ScenarioInfo,
     results: &Results,
-    picture: &Picture,
+    [wide, narrow]: [&Picture; 2],
     commands: &[Command],
 ) -> String {
     let checks = checks::checks(subject, results);
@@ -85,7 +86,16 @@ pub fn page(
         "<p class=\"muted\">{}</p>",
         escape(&circumstances(subject, results))
     );
-    let _ = writeln!(html, "<div class=\"wide\">{}</div>", svg(picture));
+    let _ = writeln!(
+        html,
+        "<div class=\"on-page\">{}</div>\n<div class=\"on-phone\">{}</div>",
+        svg(wide),
+        svg(narrow)
+    );
+    if results.runs.iter().any(|r| starting_ms(r).is_some()) {
+        html += "<p class=\"muted\">Until “weir begins” weir itself was starting, on CPUs some hundred times \
+                 slower than a server’s, and limited nothing.</p>\n";
+    }
     html += &bounds(subject, results, &checks);
     html += &figures(results);
     html += &how(subject, results, commands);

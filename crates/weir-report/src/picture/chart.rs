@@ -8,31 +8,21 @@
 
 use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::ink::Ink;
+use crate::picture::layout::{ChartPanel, Layout, Width};
+use crate::picture::legend::{legend, legend_entries, window_note};
 use crate::picture::paint::Fonts;
 use crate::results::{Point, Results, Run};
-use crate::run_rows::{bases, is_free, known, names};
+use crate::run_rows::{bases, is_free, known, names, starting_ms};
 use crate::text::{Unit, bandwidth_unit, line, number};
 use weir_scenario::ScenarioInfo;
 
-/// Size of the picture.
-const SIZE: At = (1200.0, 600.0);
-/// Left of the first panel: bandwidth axis. Right of the last: names of the lines.
-const LEFT: f32 = 78.0;
-const RIGHT: f32 = 168.0;
-/// Above the first row: title and legend. Below the last: time axis.
-const TOP: f32 = 92.0;
-const BOTTOM: f32 = 58.0;
-/// Between panels; above each there is space for its name.
-const GAP: At = (26.0, 54.0);
-/// Most panels beside each other.
-const PANELS_A_ROW: usize = 3;
 /// Most panels: more would be too small to read. The table has all runs.
 const PANELS: usize = 12;
 
 /// What the axes show.
-struct Axes {
+pub(super) struct Axes {
     seconds: f64,
-    window_ms: Option<f64>,
+    pub(super) window_ms: Option<f64>,
     bytes_per_sec: f64,
     unit: Unit,
     set_point: Option<f64>,
@@ -40,22 +30,12 @@ struct Axes {
     measured_sec: (f64, f64),
 }
 
-/// Where one panel is.
-#[derive(Clone, Copy)]
-struct ChartPanel {
-    at: At,
-    size: At,
-    first_in_row: bool,
-    last_in_row: bool,
-    last_row: bool,
-}
-
 /// What one panel shows: a run with control before the run without that it is compared with, or a run without
 /// alone.
-struct Drawn<'a> {
-    free: Option<&'a Run>,
-    held: Option<&'a Run>,
-    name: &'a str,
+pub(super) struct Drawn<'a> {
+    pub(super) free: Option<&'a Run>,
+    pub(super) held: Option<&'a Run>,
+    pub(super) name: &'a str,
 }
 
 impl Drawn<'_> {
@@ -92,36 +72,32 @@ fn drawn<'a>(runs: &'a [Run], names: &'a [String]) -> Vec<Drawn<'a>> {
 }
 
 /// Draw the bandwidth of all runs over time. Never fails: the picture says what is missing.
-pub fn bandwidth(subject: &ScenarioInfo, results: &Results, fonts: &Fonts) -> Picture {
+pub fn bandwidth(
+    subject: &ScenarioInfo,
+    results: &Results,
+    fonts: &Fonts,
+    width: Width,
+) -> Picture {
     let axes = axes(subject, results);
     let names = names(results);
     let mut shown = drawn(&results.runs, &names);
     let count = shown.len();
     shown.truncate(PANELS);
-    let mut marks = Vec::new();
     let of = match count > PANELS {
         true => format!(" ({PANELS} of {count} panels; the table has all runs)"),
         false => String::new(),
     };
-    let title = format!(
-        "{}: device bandwidth over time{of}",
-        line(&results.scenario, 60)
-    );
-    marks.push(words(
-        Ink::Text,
-        (LEFT, 36.0),
-        Anchor::Start,
-        19.0,
-        true,
-        title.clone(),
-    ));
-    legend(&mut marks, fonts, &axes, &shown);
-    let panels = panels(shown.len().max(1));
-    for (i, panel) in panels.iter().enumerate() {
-        frame(&mut marks, panel, &axes);
+    let name = line(&results.scenario, 60);
+    let title = format!("{name}: device bandwidth over time{of}");
+    let entries = legend_entries(&axes, &shown, width);
+    let layout = Layout::of(width, shown.len().max(1), entries.len() + 1);
+    let mut marks = vec![heading(&layout, fonts, &title)];
+    legend(&mut marks, fonts, &layout, entries, window_note(&axes));
+    for (i, panel) in layout.panels.iter().enumerate() {
+        frame(&mut marks, panel, &axes, &layout);
         let runs = shown.get(i);
-        if let (Some(runs), true) = (runs, panels.len() > 1) {
-            marks.extend(panel_name(panel, &axes, runs));
+        if let (Some(runs), true) = (runs, layout.panels.len() > 1) {
+            marks.extend(panel_name(panel, &axes, runs, width));
         }
         let mut points = 0;
         for (ink, run) in [
@@ -140,13 +116,32 @@ pub fn bandwidth(subject: &ScenarioInfo, results: &Results, fonts: &Fonts) -> Pi
             let text = "no bandwidth over time in the results".to_string();
             marks.push(words(Ink::Muted, at, Anchor::Middle, 13.0, false, text));
         }
-        references(&mut marks, panel, &axes);
+        references(&mut marks, panel, &axes, width);
+        begin(&mut marks, panel, &axes, runs.and_then(|r| r.held));
     }
     Picture {
-        size: SIZE,
+        size: layout.size,
         label: title,
         marks,
     }
+}
+
+/// The title, as large as there is space for.
+fn heading(layout: &Layout, fonts: &Fonts, title: &str) -> Mark {
+    let (left, at, largest): (f32, f32, f32) = match layout.width {
+        Width::Page => (layout.left, 36.0, 19.0),
+        Width::Phone => (4.0, 20.0, 15.0),
+    };
+    let space = layout.size.0 - left - 4.0;
+    let size = largest.min(largest * space / fonts.width(title, largest, true));
+    words(
+        Ink::Text,
+        (left, at),
+        Anchor::Start,
+        size,
+        true,
+        title.into(),
+    )
 }
 
 pub fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) -> Mark {
@@ -205,29 +200,6 @@ fn is_drawable(point: &Point) -> bool {
     sane(point.at_ms) && sane(point.bytes_per_sec)
 }
 
-/// Panels in rows, the last row as wide as the others.
-fn panels(count: usize) -> Vec<ChartPanel> {
-    let rows = count.div_ceil(PANELS_A_ROW);
-    let columns = count.div_ceil(rows);
-    let named = if count > 1 { 26.0 } else { 0.0 };
-    let width = (SIZE.0 - LEFT - RIGHT - GAP.0 * (columns - 1) as f32) / columns as f32;
-    let top = TOP + named;
-    let height = (SIZE.1 - top - BOTTOM - GAP.1 * (rows - 1) as f32) / rows as f32;
-    let place = |i: usize| {
-        let (row, column) = (i / columns, i % columns);
-        let x = LEFT + column as f32 * (width + GAP.0);
-        let y = top + row as f32 * (height + GAP.1);
-        ChartPanel {
-            at: (x, y),
-            size: (width, height),
-            first_in_row: column == 0,
-            last_in_row: column + 1 == columns || i + 1 == count,
-            last_row: i + columns >= count,
-        }
-    };
-    (0..count).map(place).collect()
-}
-
 impl ChartPanel {
     fn x(&self, axes: &Axes, seconds: f64) -> f32 {
         self.at.0 + ((seconds / axes.seconds).clamp(0.0, 1.0) as f32) * self.size.0
@@ -248,7 +220,7 @@ impl ChartPanel {
 }
 
 /// `, mean 36.2 MiB/s`, or nothing.
-fn mean(axes: &Axes, run: &Run) -> String {
+pub(super) fn mean(axes: &Axes, run: &Run) -> String {
     let mean = Some(run.bandwidth.mean_bytes_per_sec);
     let mean = known(run, "bandwidth.mean_bytes_per_sec", mean);
     mean.map_or(String::new(), |m| {
@@ -257,76 +229,19 @@ fn mean(axes: &Axes, run: &Run) -> String {
 }
 
 /// Above a panel.
-fn panel_name(panel: &ChartPanel, axes: &Axes, runs: &Drawn) -> Option<Mark> {
+fn panel_name(panel: &ChartPanel, axes: &Axes, runs: &Drawn, width: Width) -> Option<Mark> {
     let (ink, run) = runs.named()?;
-    let at = (panel.at.0, panel.at.1 - 8.0);
+    let left = match width {
+        Width::Page => panel.at.0,
+        Width::Phone => 4.0,
+    };
+    let at = (left, panel.at.1 - 8.0);
     let text = format!("{}{}", runs.name, mean(axes, run));
     Some(words(ink, at, Anchor::Start, 13.0, true, text))
 }
 
-/// Which colour is what, in one line below the title; with its mean where it is one run.
-fn legend(marks: &mut Vec<Mark>, fonts: &Fonts, axes: &Axes, shown: &[Drawn]) {
-    let held: Vec<&Run> = shown.iter().filter_map(|runs| runs.held).collect();
-    let free: Vec<&Run> = shown.iter().filter_map(|runs| runs.free).collect();
-    // Simulated runs may be controlled by something else: the thesis's controllers.
-    let is_weir = |run: &&Run| !run.backend.starts_with("thesis-");
-    let controller = if held.iter().all(is_weir) {
-        "weir"
-    } else {
-        "control"
-    };
-    let mut entries = Vec::new();
-    if let Some(first) = free.first() {
-        let is_one = free.iter().all(|run| std::ptr::eq(*run, *first));
-        let mean = if is_one {
-            mean(axes, first)
-        } else {
-            String::new()
-        };
-        entries.push((Ink::Free, format!("without {controller}{mean}")));
-    }
-    match held[..] {
-        [] => {}
-        [run] => {
-            let named = shown.iter().find(|runs| runs.held.is_some());
-            let name = named.map_or("", |runs| runs.name);
-            entries.push((
-                Ink::Held,
-                format!("with {controller}, {name}{}", mean(axes, run)),
-            ));
-        }
-        _ => entries.push((Ink::Held, format!("with {controller}"))),
-    }
-    let mut x = LEFT;
-    let y = 64.0;
-    for (ink, text) in entries {
-        marks.push(Mark::Rect {
-            ink,
-            at: (x, y - 6.0),
-            size: (22.0, 3.0),
-        });
-        let width = fonts.width(&text, 13.0, false);
-        marks.push(words(
-            Ink::Text,
-            (x + 30.0, y),
-            Anchor::Start,
-            13.0,
-            false,
-            text,
-        ));
-        x += 30.0 + width + 30.0;
-    }
-    let window = match axes.window_ms {
-        Some(ms) => format!("{} ms", number(ms)),
-        None => "a window".into(),
-    };
-    let note = format!("each point: mean of {window}; shaded: measured");
-    let at = (SIZE.0 - 12.0, y);
-    marks.push(words(Ink::Muted, at, Anchor::End, 12.0, false, note));
-}
-
 /// Shading, grid, axes, numbers.
-fn frame(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes) {
+fn frame(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes, layout: &Layout) {
     let (from, to) = axes.measured_sec;
     let (from, to) = (panel.x(axes, from), panel.x(axes, to));
     if to > from {
@@ -353,7 +268,7 @@ fn frame(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes) {
     if panel.first_in_row {
         marks.push(Mark::Text {
             ink: Ink::Muted,
-            at: (24.0, panel.at.1 + panel.size.1 / 2.0),
+            at: (layout.left - 54.0, panel.at.1 + panel.size.1 / 2.0),
             anchor: Anchor::Middle,
             size: 13.0,
             bold: false,
@@ -448,40 +363,62 @@ fn curve(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes, ink: Ink, serie
     }
 }
 
-/// Set-point and capacity, named at the right end of a row.
-fn references(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes) {
-    let lines = [
-        (Ink::Capacity, "capacity", axes.capacity),
-        (Ink::SetPoint, "set-point", axes.set_point),
-    ];
+impl Axes {
+    /// Capacity and set-point with their names, the higher one first.
+    pub(super) fn lines(&self) -> Vec<(Ink, String, f64)> {
+        let known = [
+            (Ink::Capacity, "capacity", self.capacity),
+            (Ink::SetPoint, "set-point", self.set_point),
+        ];
+        let named = |(ink, name, value): (Ink, &str, Option<f64>)| {
+            let (value, unit) = (value?, &self.unit);
+            let text = format!("{name} {} {}", number(value / unit.0), unit.1);
+            Some((ink, text, value))
+        };
+        let mut lines: Vec<_> = known.into_iter().filter_map(named).collect();
+        lines.sort_by(|a, b| b.2.total_cmp(&a.2));
+        lines
+    }
+}
+
+/// Set-point and capacity, named at the right end of a row where there is space.
+fn references(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes, width: Width) {
     let mut above = f32::NEG_INFINITY;
-    let mut known: Vec<(Ink, &str, f64)> = lines
-        .into_iter()
-        .filter_map(|(ink, name, value)| Some((ink, name, value?)))
-        .collect();
-    known.sort_by(|a, b| b.2.total_cmp(&a.2));
-    for (ink, name, value) in known {
+    for (ink, text, value) in axes.lines() {
         let y = panel.y(axes, value);
         marks.push(Mark::Line {
             ink,
             points: vec![(panel.at.0, y), (panel.right(), y)],
         });
-        if panel.last_in_row {
+        if panel.last_in_row && width == Width::Page {
             // Two names need two lines of space, also where the values are close.
             let text_y = (y + 4.5).max(above + 17.0);
             above = text_y;
-            let text = format!("{name} {} {}", number(value / axes.unit.0), axes.unit.1);
             let at = (panel.right() + 8.0, text_y);
-            marks.push(words(
-                ink,
-                at,
-                Anchor::Start,
-                13.0,
-                ink == Ink::SetPoint,
-                text,
-            ));
+            let is_bold = ink == Ink::SetPoint;
+            marks.push(words(ink, at, Anchor::Start, 13.0, is_bold, text));
         }
     }
+}
+
+/// Where weir's first tick was: until then it was starting, and limited nothing.
+fn begin(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes, held: Option<&Run>) {
+    let Some(at_ms) = held.and_then(starting_ms) else {
+        return;
+    };
+    let x = panel.x(axes, at_ms / 1000.0);
+    marks.push(Mark::Line {
+        ink: Ink::Begin,
+        points: vec![(x, panel.at.1), (x, panel.bottom())],
+    });
+    let is_left = x < panel.at.0 + panel.size.0 / 2.0;
+    let (x, anchor) = match is_left {
+        true => (x + 5.0, Anchor::Start),
+        false => (x - 5.0, Anchor::End),
+    };
+    let at = (x, panel.at.1 + 0.3 * panel.size.1);
+    let text = format!("weir begins, {} s", number(at_ms / 1000.0));
+    marks.push(words(Ink::Begin, at, anchor, 12.0, false, text));
 }
 
 #[cfg(test)]

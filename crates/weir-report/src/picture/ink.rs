@@ -25,6 +25,8 @@ pub enum Ink {
     SetPoint,
     /// The capacity.
     Capacity,
+    /// When weir began.
+    Begin,
     /// A third curve.
     Third,
     /// A fourth curve.
@@ -130,7 +132,7 @@ impl Hatch {
 }
 
 impl Ink {
-    const ALL: [Ink; 28] = [
+    const ALL: [Ink; 29] = [
         Ink::Text,
         Ink::Muted,
         Ink::Grid,
@@ -140,6 +142,7 @@ impl Ink {
         Ink::Held,
         Ink::SetPoint,
         Ink::Capacity,
+        Ink::Begin,
         Ink::Third,
         Ink::Fourth,
         Ink::Fifth,
@@ -185,6 +188,7 @@ impl Ink {
             Ink::Held => "i-held",
             Ink::SetPoint => "i-set-point",
             Ink::Capacity => "i-capacity",
+            Ink::Begin => "i-begin",
             Ink::Third => "i-third",
             Ink::Fourth => "i-fourth",
             Ink::Fifth => "i-fifth",
@@ -219,6 +223,7 @@ impl Ink {
             Ink::Held => (0x0072b2, 0x56b4e9),
             Ink::SetPoint => (0x1b1f24, 0xe6e8eb),
             Ink::Capacity => (0x57606a, 0x9aa4b0),
+            Ink::Begin => (0x005a8d, 0x56b4e9),
             Ink::Third => (0x009e73, 0x2fc79c),
             Ink::Fourth => (0xaa4499, 0xe09cc4),
             Ink::Fifth => (0x968a00, 0xf0dc5a),
@@ -257,6 +262,7 @@ impl Ink {
         match self {
             Ink::SetPoint => Some([7.0, 4.0]),
             Ink::Capacity => Some([1.5, 3.5]),
+            Ink::Begin => Some([5.0, 3.0]),
             Ink::Limit => Some([4.0, 2.5]),
             Ink::Seventh => Some([8.0, 3.0]),
             Ink::Eighth => Some([3.0, 2.0]),

@@ -7,6 +7,8 @@ pub(crate) mod bars;
 pub(crate) mod canvas;
 pub(crate) mod chart;
 pub(crate) mod ink;
+pub(crate) mod layout;
+pub(crate) mod legend;
 pub(crate) mod matrix;
 pub(crate) mod paint;
 pub(crate) mod plot;

@@ -270,6 +270,11 @@ pub fn known(run: &Run, key: &str, value: Option<f64>) -> Option<f64> {
     value.filter(|v| v.is_finite() && given_reason(run, key).is_none())
 }
 
+/// How long weir was starting while the run went on already; nothing where it was not.
+pub fn starting_ms(run: &Run) -> Option<f64> {
+    known(run, "start_ms", run.start_ms).filter(|ms| *ms > 0.0)
+}
+
 /// Why `key` has no value.
 pub fn reason(run: &Run, key: &str) -> String {
     let part = || {

@@ -3,13 +3,14 @@
 
 use super::*;
 use crate::picture::canvas;
+use crate::picture::layout::Width;
 
 #[test]
 fn the_picture_shows_each_run_where_it_was() {
     let fonts = Fonts::load().unwrap();
     let mut results = results();
     results.runs[1].series[50].bytes_per_sec = f64::NAN;
-    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
     let lines = |wanted: Ink| -> Vec<&Vec<canvas::At>> {
         let points = |m| match m {
             &canvas::Mark::Line { ink, ref points } if ink == wanted => Some(points),
@@ -69,7 +70,7 @@ fn a_dense_series_keeps_its_extremes() {
     };
     results.runs[1].series = (0..200_000).map(flat).collect();
     results.runs[1].series[77_777].bytes_per_sec = 88.0 * MIB;
-    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
     let held = picture.marks.iter().find_map(|m| match m {
         canvas::Mark::Line {
             ink: Ink::Held,
@@ -110,17 +111,92 @@ fn another_seed_without_control_is_not_drawn_as_control() {
     for run in super::results().runs {
         results.runs.push(Run { seed: 8, ..run });
     }
-    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
     let names = ["max-min, seed 7", "max-min, seed 8"];
     let wanted = names.map(|name| (Ink::Held, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
     results.runs.retain(|run| run.policy == "none");
-    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
     let names = ["none, seed 7", "none, seed 8"];
     let wanted = names.map(|name| (Ink::Free, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
     let held = |mark: &canvas::Mark| matches!(mark, canvas::Mark::Line { ink: Ink::Held, .. });
     assert!(!picture.marks.iter().any(held), "nothing was controlled");
+}
+
+/// Three runs as `make run` has them: weir starts while the second one goes on already.
+fn live() -> Results {
+    let mut results = results();
+    let mut full = run("max-min", 36.1, 10_000.0);
+    full.backend = "sched-ext-full".into();
+    full.start_ms = Some(0.0);
+    results.runs[1].start_ms = Some(4000.0);
+    results.runs.push(full);
+    results
+}
+
+#[test]
+fn weir_begins_where_its_first_tick_was() {
+    let fonts = Fonts::load().unwrap();
+    for width in [Width::Page, Width::Phone] {
+        let picture = chart::bandwidth(&subject(), &live(), &fonts, width);
+        let begun = |mark: &canvas::Mark| match mark {
+            canvas::Mark::Line {
+                ink: Ink::Begin,
+                points,
+            } => Some(points[0].0),
+            _ => None,
+        };
+        let begun: Vec<f32> = picture.marks.iter().filter_map(begun).collect();
+        let held = |mark: &canvas::Mark| match mark {
+            canvas::Mark::Line {
+                ink: Ink::Held,
+                points,
+            } => Some(points[40].0),
+            _ => None,
+        };
+        let at_4_sec = picture.marks.iter().find_map(held).unwrap();
+        assert_eq!(begun.len(), 1, "the other began before");
+        assert!((begun[0] - at_4_sec).abs() < 0.1);
+        assert!(canvas::svg(&picture).contains("weir begins, 4.00 s"));
+    }
+}
+
+#[test]
+fn no_word_of_it_leaves_a_phone() {
+    let fonts = Fonts::load().unwrap();
+    let mut results = live();
+    results.scenario = "a scenario whose name is as long as names are".into();
+    let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Phone);
+    assert_eq!(picture.size.0, 400.0);
+    for mark in &picture.marks {
+        let canvas::Mark::Text {
+            at,
+            anchor,
+            size,
+            bold,
+            upwards,
+            text,
+            ..
+        } = mark
+        else {
+            continue;
+        };
+        if *upwards {
+            assert!(at.0 >= 0.9 * size, "{text} is higher than its place");
+            continue;
+        }
+        let width = fonts.width(text, *size, *bold);
+        let left = match anchor {
+            canvas::Anchor::Start => at.0,
+            canvas::Anchor::Middle => at.0 - width / 2.0,
+            canvas::Anchor::End => at.0 - width,
+        };
+        assert!(left >= 0.0 && left + width <= 400.0, "{text}");
+    }
+    for name in ["capacity 90.4 MiB/s", "set-point 36.0 MiB/s"] {
+        assert!(canvas::svg(&picture).contains(name), "{name}");
+    }
 }
 
 #[test]
@@ -131,7 +207,7 @@ fn runs_that_are_not_drawn_are_counted() {
         let held = super::results().runs.remove(1);
         results.runs.push(Run { seed, ..held });
     }
-    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
     assert!(
         picture
             .label

@@ -173,7 +173,8 @@ fn the_page_stands_alone_and_says_everything() {
         assert!(!html.contains(load), "{load}");
     }
     for part in [
-        "<svg ",
+        "<div class=\"on-page\"><svg ",
+        "<div class=\"on-phone\"><svg ",
         "prefers-color-scheme",
         "all 8 bounds met",
         "nothing is controlled in this run",

@@ -1,86 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest environment: kernel, QEMU and workloads from distribution packages, kept outside the
-//! checkout and keyed by what was requested. Nothing is downloaded when it is already there.
-//!
-//! ```text
-//! ${XDG_CACHE_HOME:-~/.cache}/weir/env-KEY/
-//!     root/            the package tree (mmdebstrap)
-//!     base.cpio        initramfs with the workloads, made from root/
-//!     kernel-*/        other kernels (see `other_kernels.rs`)
-//!     complete         written last: without it the rest is made anew
-//! ```
+//! checkout. What it has and how it is made stands in the script `guest-packages` beside this crate, which
+//! needs no Rust: `make run` starts it before anything is compiled. Nothing is downloaded when it is already
+//! there.
 
 pub mod kernel_modules;
 pub mod lock;
 pub mod other_kernels;
 pub mod provenance;
+mod script;
+
+pub use script::pack;
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The suite that has a kernel with sched_ext, QEMU 11 and the workloads.
-const SUITE: &str = "forky";
-
-/// Packages of the environment. Metapackages where versions move.
-const PACKAGES: &[&str] = &[
-    "linux-image-cloud-amd64",
-    "linux-headers-cloud-amd64",
-    "make",
-    "gcc",
-    "busybox-static",
-    "cpio",
-    "kmod",
-    "fio",
-    "stress-ng",
-    "numactl",
-    "ndctl",
-    "iproute2",
-    "bpftool",
-    "linux-perf",
-    "clang",
-    "llvm",
-    "libbpf-dev",
-    "libelf-dev",
-    "procps",
-    "qemu-system-x86",
-];
-
-/// Programs that go into the guest.
-const GUEST_PROGRAMS: &[&str] = &[
-    "usr/bin/fio",
-    "usr/bin/stress-ng",
-    "usr/bin/numactl",
-    "usr/bin/migratepages",
-    "usr/sbin/bpftool",
-    "usr/bin/ps",
-    "usr/bin/chrt",
-];
-
-/// First actions of the guest. Everything mounted here is mounted by a distribution too.
-const INIT: &str = r#"#!/bin/sh
-export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm /dev/virtio-ports /run /tmp /root
-mount -t tmpfs run /run
-mount -t tmpfs tmp /tmp
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mount -t debugfs debugfs /sys/kernel/debug
-mount -t bpf bpf /sys/fs/bpf
-echo '+cpu +memory +cpuset' > /sys/fs/cgroup/cgroup.subtree_control
-for port in /sys/class/virtio-ports/*; do
-    [ -e "$port/name" ] && ln -s "/dev/${port##*/}" "/dev/virtio-ports/$(cat "$port/name")"
-done
-mkdir -p /sys/fs/cgroup/testbed.slice
-echo $$ > /sys/fs/cgroup/testbed.slice/cgroup.procs
-weir-agent
-poweroff -f
-"#;
 
 /// A complete environment.
 #[derive(Clone, Debug)]
@@ -99,11 +35,7 @@ impl Environment {
     /// # Errors
     /// Not root, `mmdebstrap` missing, no package source, disk full.
     pub fn ready(say: &mut dyn FnMut(&str)) -> Result<Self> {
-        let dir = cache_dir()?.join(format!("env-{}", key()));
-        let _lock = lock::hold(&dir.with_extension("lock"))?;
-        if !dir.join("complete").exists() {
-            build(&dir, say).with_context(|| format!("cannot build {}", dir.display()))?;
-        }
+        let dir = script::made(&mut script::command(), say)?;
         let kernel_release = kernel_release(&dir.join("root"))?;
         Ok(Environment {
             dir,
@@ -160,10 +92,8 @@ impl Environment {
     pub fn extra_program(&self, program: &str) -> Result<BTreeSet<String>> {
         let root = self.root();
         let mut files = files_of(&root, program)?;
-        for present in GUEST_PROGRAMS {
-            for file in files_of(&root, present)? {
-                files.remove(&file);
-            }
+        for present in std::fs::read_to_string(self.dir.join("base.files"))?.lines() {
+            files.remove(present);
         }
         Ok(files)
     }
@@ -197,18 +127,6 @@ impl Environment {
     }
 }
 
-/// Where weir keeps what is expensive to make.
-///
-/// # Errors
-/// Neither `XDG_CACHE_HOME` nor `HOME` is set.
-pub fn cache_dir() -> Result<PathBuf> {
-    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()) {
-        Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?).join(".cache"),
-    };
-    Ok(base.join("weir"))
-}
-
 /// Run a command and return what it printed.
 ///
 /// # Errors
@@ -233,68 +151,6 @@ pub(crate) fn hash_file(path: &Path) -> Result<u64> {
     Ok(hasher.finish())
 }
 
-fn key() -> String {
-    let mut hasher = DefaultHasher::new();
-    (SUITE, PACKAGES, GUEST_PROGRAMS, INIT).hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
-}
-
-fn build(dir: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let started = std::time::Instant::now();
-    if !rustix::process::geteuid().is_root() {
-        bail!("making the guest environment needs root (mmdebstrap unpacks system packages)");
-    }
-    let _ = std::fs::remove_dir_all(dir);
-    std::fs::create_dir_all(dir)?;
-    let root = dir.join("root");
-    say("fetching the guest environment from distribution packages (about a minute, 1.4 GB)");
-    output(
-        Command::new("mmdebstrap")
-            .args(["--quiet", "--variant=apt", "--components=main"])
-            .arg("--aptopt=APT::Install-Recommends \"false\"")
-            .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
-            .arg("--aptopt=Acquire::Retries \"3\"")
-            .arg(format!("--include={}", PACKAGES.join(",")))
-            .arg(SUITE)
-            .arg(&root)
-            .arg(mirror()?),
-    )?;
-    say("packing the guest's initramfs");
-    pack_base(&root, &dir.join("base.cpio"))?;
-    std::fs::create_dir_all(dir.join("build"))?;
-    std::fs::write(dir.join("complete"), "")?;
-    say(&format!(
-        "guest environment ready after {} s",
-        started.elapsed().as_secs()
-    ));
-    Ok(())
-}
-
-/// The machine's own package mirror, so that no host name stands in this repository.
-pub(crate) fn mirror() -> Result<String> {
-    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
-    if let Ok(dir) = std::fs::read_dir("/etc/apt/sources.list.d") {
-        files.extend(dir.flatten().map(|e| e.path()));
-    }
-    for file in files {
-        let Ok(text) = std::fs::read_to_string(&file) else {
-            continue;
-        };
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            let url = match words.next() {
-                Some("URIs:") => words.next(),
-                Some("deb") => words.find(|w| w.contains("://")),
-                _ => None,
-            };
-            if let Some(url) = url.filter(|u| u.contains("debian") && !u.contains("security")) {
-                return Ok(url.to_string());
-            }
-        }
-    }
-    bail!("no Debian package source in /etc/apt: the testbed takes its packages from there")
-}
-
 fn kernel_release(root: &Path) -> Result<String> {
     let modules = root.join("usr/lib/modules");
     let entry = std::fs::read_dir(&modules)
@@ -305,40 +161,6 @@ fn kernel_release(root: &Path) -> Result<String> {
     entry.with_context(|| format!("no kernel in {}", modules.display()))
 }
 
-/// Programs, the libraries they need, and the init script, as one archive.
-fn pack_base(root: &Path, to: &Path) -> Result<()> {
-    let stage = to.with_extension("stage");
-    let _ = std::fs::remove_dir_all(&stage);
-    for dir in [
-        "bin",
-        "sbin",
-        "proc",
-        "sys",
-        "dev",
-        "usr/bin",
-        "usr/sbin",
-        "usr/local/bin",
-        "etc",
-    ] {
-        std::fs::create_dir_all(stage.join(dir))?;
-    }
-    // Rust programs need this one, and no guest program happens to.
-    let mut files = BTreeSet::from(["lib/x86_64-linux-gnu/libgcc_s.so.1".into()]);
-    for program in GUEST_PROGRAMS {
-        files.extend(files_of(root, program)?);
-    }
-    for file in files {
-        copy(&root.join(&file), &stage.join(&file))?;
-    }
-    copy(&root.join("usr/bin/busybox"), &stage.join("bin/busybox"))?;
-    std::os::unix::fs::symlink("busybox", stage.join("bin/sh"))?;
-    write_program(&stage.join("init"), INIT)?;
-    std::fs::write(stage.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
-    pack(&stage, to)?;
-    std::fs::remove_dir_all(&stage)?;
-    Ok(())
-}
-
 /// A program and the libraries it needs, as paths in the tree.
 fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
     let mut ldd = Command::new("chroot");
@@ -346,18 +168,6 @@ fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
     let paths = listing.split_whitespace().filter(|w| w.starts_with('/'));
     let libraries = paths.map(|p| p.trim_start_matches('/').to_string());
     Ok(libraries.chain([program.to_string()]).collect())
-}
-
-/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another. The same
-/// files make the same archive, to the byte: a guest that reads another date takes another time for it.
-///
-/// # Errors
-/// `cpio` missing or failing.
-pub fn pack(stage: &Path, to: &Path) -> Result<()> {
-    let script = "cd \"$0\" && find . -exec touch -h -d @0 {} + && \
-                  find . | LC_ALL=C sort | cpio -o -H newc --reproducible --quiet > \"$1\"";
-    output(Command::new("sh").args(["-ec", script]).arg(stage).arg(to))?;
-    Ok(())
 }
 
 /// Copy a file, following links, making the folders on the way.
@@ -370,12 +180,5 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     }
     let done = std::fs::copy(from, to);
     done.with_context(|| format!("copy {} to {}", from.display(), to.display()))?;
-    Ok(())
-}
-
-fn write_program(path: &Path, text: &str) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, text)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
     Ok(())
 }

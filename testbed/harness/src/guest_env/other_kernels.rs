@@ -12,7 +12,8 @@
 //! ```
 
 use crate::guest_env::lock;
-use crate::guest_env::{Environment, mirror, output};
+use crate::guest_env::script::mirror;
+use crate::guest_env::{Environment, output};
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

@@ -51,6 +51,29 @@ pub enum Mode {
     },
 }
 
+impl Mode {
+    /// weir begins before the work beside does. A scheduler takes its time to load in a guest this slow, and
+    /// is not to do so in the measured time.
+    pub(crate) fn begins_early(&self) -> bool {
+        matches!(self, Mode::Weir { backend, .. } if backend != "cpu-max")
+    }
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The guest comes up.
+    Booting,
+    /// Workloads begin, and a scheduler.
+    Starting,
+    /// Of the scenario's own length.
+    Controlled,
+    /// Workloads and weir end.
+    Ending,
+    /// Nothing is measured any more: logs are read.
+    Reading,
+}
+
 /// What was read at the two ends of the measured time.
 struct Mark {
     at: Duration,
@@ -67,10 +90,11 @@ pub type Estimates = BTreeMap<String, Estimate>;
 /// # Errors
 /// The guest fails. A figure that cannot be had is not an error: it is `None` with its reason.
 pub fn run(vm: &Vm, scenario: &TestbedScenario, all: &[Instance], mode: &Mode) -> Result<Run> {
-    Ok(run_and_compare(vm, scenario, all, mode)?.0)
+    Ok(run_and_compare(vm, scenario, all, mode, &|_| ())?.0)
 }
 
-/// [`run`], with what weir said of each workload.
+/// [`run`], with what weir said of each workload. `at_stage` is called when a stage after the first one
+/// begins.
 ///
 /// # Errors
 /// As [`run`].
@@ -79,11 +103,14 @@ pub fn run_and_compare(
     scenario: &TestbedScenario,
     all: &[Instance],
     mode: &Mode,
+    at_stage: &dyn Fn(Stage),
 ) -> Result<(Run, Estimates)> {
     let owners = all.iter().map(|i| i.owner).max().unwrap_or(0);
     vm.start_sampling(owners);
-    let driven = drive(vm, scenario, all, mode);
+    at_stage(Stage::Starting);
+    let driven = drive(vm, scenario, all, mode, at_stage);
     let series = vm.stop_sampling()?;
+    at_stage(Stage::Reading);
     let (start, marks, offsets) = driven?;
     let measured = Measured {
         series,
@@ -107,13 +134,13 @@ fn drive(
     scenario: &TestbedScenario,
     all: &[Instance],
     mode: &Mode,
+    at_stage: &dyn Fn(Stage),
 ) -> Result<(Duration, [Mark; 2], ClockOffsets)> {
     let control = &scenario.control;
     let offsets = guest::clock_offsets(vm)?;
     guest::start_readers(vm, all, scenario.seed)?;
     let run_sec = control.settle_sec + control.measure_sec;
-    // A scheduler takes its time to load in a guest this slow, and is not to do so in the measured time.
-    let is_early = matches!(mode, Mode::Weir { backend, .. } if backend != "cpu-max");
+    let is_early = mode.begins_early();
     if is_early {
         begin_control(vm, scenario, all, mode)?;
         let ready = format!(
@@ -123,6 +150,7 @@ fn drive(
     }
     guest::start_beside(vm, all, scenario.seed, run_sec)?;
     let start = vm.now();
+    at_stage(Stage::Controlled);
     if !is_early {
         begin_control(vm, scenario, all, mode)?;
     }
@@ -135,6 +163,7 @@ fn drive(
     vm.sleep_until(from + Duration::from_secs(control.measure_sec))?;
     let last = mark(vm);
     let (first, last) = (first.with(cpu), last.with(cpu_times(vm, all)?));
+    at_stage(Stage::Ending);
     // The work beside ends by itself; its last lines must be complete.
     vm.sleep(Duration::from_secs(2))?;
     end_control(vm, all, mode)?;

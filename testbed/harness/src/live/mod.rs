@@ -11,6 +11,6 @@ pub mod estimate_error;
 pub mod fio;
 pub mod guest;
 pub mod live_run;
-pub mod progress;
+mod run_plan;
 pub mod runs;
 pub mod scenario_file;

@@ -5,8 +5,8 @@
 use crate::guest_env::Environment;
 use crate::guest_env::kernel_modules;
 use crate::live::guest::{self, Instance};
-use crate::live::live_run::{self, Mode};
-use crate::live::progress::{Phase, Progress};
+use crate::live::live_run::{self, Mode, Stage};
+use crate::live::run_plan::{RunPlan, makespan};
 use crate::vm::image::firmware;
 use crate::vm::{BootOptions, GuestFile, Vm, beside};
 use anyhow::{Context, Result};
@@ -14,14 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_progress::{Phase, Progress};
 use weir_report::results::Run;
 use weir_scenario::TestbedScenario;
-
-/// What the guest needs beside the planned time, in seconds of its own: workloads come up, and write their
-/// logs.
-const STARTING_SEC: f64 = 12.0;
-/// Seconds of a CPU of the host for a second of a guest: what the estimate of the time left begins with.
-const CPU_SEC_PER_SEC: f64 = 2.3;
 
 /// What is to be run.
 pub struct Plan<'a> {
@@ -104,7 +99,8 @@ impl Drop for Equipment {
     }
 }
 
-/// Makes the runs, in the plan's order.
+/// Makes the runs; they are in the plan's order. The longest one begins first, so that they end at about the
+/// same time.
 ///
 /// # Errors
 /// The first that a guest fails with.
@@ -112,14 +108,15 @@ pub fn all(plan: &Plan, equipment: &Equipment, progress: &Arc<Progress>) -> Resu
     let count = plan.modes.len();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<Result<Run>>>> = Mutex::new((0..count).map(|_| None).collect());
-    let shown = Shown::new(count, planned_sec(plan.scenario), progress);
+    let order = order(plan);
+    let shown = Shown::new(plan, order.clone(), progress);
     let work = || {
         loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(mode) = plan.modes.get(number) else {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&number) = order.get(place) else {
                 break;
             };
-            let run = one(plan, equipment, number, mode, &shown);
+            let run = one(plan, equipment, number, &shown);
             if run.is_err() {
                 // The others need not begin.
                 next.store(count, Ordering::Relaxed);
@@ -136,74 +133,126 @@ pub fn all(plan: &Plan, equipment: &Equipment, progress: &Arc<Progress>) -> Resu
     done.into_iter().flatten().collect()
 }
 
-fn one(
-    plan: &Plan,
-    equipment: &Equipment,
-    number: usize,
-    mode: &Mode,
-    shown: &Shown,
-) -> Result<Run> {
+fn one(plan: &Plan, equipment: &Equipment, number: usize, shown: &Shown) -> Result<Run> {
     let began = Instant::now();
+    let mode = &plan.modes[number];
+    shown.begin(number, mode);
     let (vm, instances) = equipment.guest(plan.scenario)?;
     let from = vm.now();
-    shown.begin(number, mode);
     let watcher = shown.clone();
-    vm.watch(move |now| watcher.reached(number, now.saturating_sub(from)));
-    let mut run = live_run::run(&vm, plan.scenario, &instances, mode)?;
+    vm.watch(move |now| watcher.reached(number, now));
+    let at_stage = |stage| {
+        shown.at_stage(number, stage, vm.now());
+        if stage == Stage::Reading {
+            // What is read was written: it need not take a guest's time for this under the model.
+            vm.switch_model_off();
+        }
+    };
+    let ran = live_run::run_and_compare(&vm, plan.scenario, &instances, mode, &at_stage);
+    let (mut run, _) = ran?;
     run.virtual_sec = Some((vm.now() - from).as_secs_f64());
     run.wall_sec = Some(began.elapsed().as_secs_f64());
     if let (Some(dir), Mode::Weir { .. }) = (plan.ticks, mode) {
         keep_ticks(&vm, dir, number)?;
     }
-    shown.reached(number, Duration::MAX);
+    shown.end(number);
     Ok(run)
+}
+
+/// Numbers of the runs, the one that takes longest first.
+fn order(plan: &Plan) -> Vec<usize> {
+    let sec = |number: &usize| RunPlan::of(plan.scenario, &plan.modes[*number]).whole_sec();
+    let mut order: Vec<usize> = (0..plan.modes.len()).collect();
+    order.sort_by(|a, b| sec(b).total_cmp(&sec(a)));
+    order
 }
 
 /// Progress of all runs together.
 #[derive(Clone)]
 struct Shown {
-    planned_sec: f64,
-    reached_sec: Arc<Mutex<Vec<f64>>>,
+    at_once: usize,
+    order: Vec<usize>,
+    whole_sec: f64,
+    so_far: Arc<Mutex<Vec<RunSoFar>>>,
     progress: Arc<Progress>,
 }
 
+/// Progress of one run.
+struct RunSoFar {
+    plan: RunPlan,
+    stage: Stage,
+    stage_began: Duration,
+    left_sec: f64,
+}
+
 impl Shown {
-    fn new(count: usize, planned_sec: f64, progress: &Arc<Progress>) -> Self {
+    fn new(plan: &Plan, order: Vec<usize>, progress: &Arc<Progress>) -> Self {
+        let so_far = plan.modes.iter().map(|mode| {
+            let plan = RunPlan::of(plan.scenario, mode);
+            RunSoFar {
+                plan,
+                stage: Stage::Booting,
+                stage_began: Duration::ZERO,
+                left_sec: plan.whole_sec(),
+            }
+        });
         Shown {
-            planned_sec,
-            reached_sec: Arc::new(Mutex::new(vec![0.0; count])),
+            at_once: plan.jobs,
+            order,
+            whole_sec: whole_sec(plan),
+            so_far: Arc::new(Mutex::new(so_far.collect())),
             progress: Arc::clone(progress),
         }
     }
 
     fn begin(&self, number: usize, mode: &Mode) {
-        let count = lock(&self.reached_sec).len();
+        let count = self.order.len();
         self.progress
             .say(&format!("run {} of {count}: {}", number + 1, name(mode)));
+        self.change(number, |_| ());
     }
 
-    fn reached(&self, number: usize, since: Duration) {
-        let mut reached = lock(&self.reached_sec);
-        reached[number] = since.as_secs_f64().min(self.planned_sec);
-        let part = reached.iter().sum::<f64>() / (self.planned_sec * reached.len() as f64);
-        drop(reached);
-        self.progress.fraction(part);
+    fn at_stage(&self, number: usize, stage: Stage, now: Duration) {
+        let mut so_far = lock(&self.so_far);
+        so_far[number].stage = stage;
+        so_far[number].stage_began = now;
+        drop(so_far);
+        self.reached(number, now);
+    }
+
+    fn reached(&self, number: usize, now: Duration) {
+        self.change(number, |run| {
+            let in_stage = now.saturating_sub(run.stage_began);
+            run.left_sec = run.plan.left_sec(run.stage, in_stage.as_secs_f64());
+        });
+    }
+
+    fn end(&self, number: usize) {
+        self.change(number, |run| run.left_sec = 0.0);
+    }
+
+    fn change(&self, number: usize, change: impl FnOnce(&mut RunSoFar)) {
+        let mut so_far = lock(&self.so_far);
+        change(&mut so_far[number]);
+        let left: Vec<f64> = self.order.iter().map(|n| so_far[*n].left_sec).collect();
+        drop(so_far);
+        let left_sec = makespan(&left, self.at_once);
+        self.progress.fraction(1.0 - left_sec / self.whole_sec);
     }
 }
 
-/// Guest time of one run, roughly.
-fn planned_sec(scenario: &TestbedScenario) -> f64 {
-    let control = &scenario.control;
-    (control.settle_sec + control.measure_sec) as f64 + STARTING_SEC
+/// Planned wall time of all runs.
+fn whole_sec(plan: &Plan) -> f64 {
+    let sec = |number: usize| RunPlan::of(plan.scenario, &plan.modes[number]).whole_sec();
+    let runs: Vec<f64> = order(plan).into_iter().map(sec).collect();
+    makespan(&runs, plan.jobs)
 }
 
 /// The phase of the runs, for the time left.
 pub fn phase(plan: &Plan) -> Phase {
     let runs = plan.modes.len();
     let at_once = plan.jobs.clamp(1, runs.max(1));
-    let rounds = runs.div_ceil(at_once) as f64;
-    let sec = rounds * planned_sec(plan.scenario) * CPU_SEC_PER_SEC;
-    Phase::new(format!("{runs} runs, {at_once} at a time"), sec)
+    Phase::new(format!("{runs} runs, {at_once} at a time"), whole_sec(plan))
 }
 
 /// What a run is called.
@@ -235,4 +284,35 @@ fn keep_ticks(vm: &Vm, dir: &Path, run: usize) -> Result<()> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::scenario_file;
+    use weir_progress::LIVE_SEC;
+
+    #[test]
+    fn the_plan_of_make_run_is_what_the_compiling_counts_with() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../scenarios/live-fio-stress.toml"
+        );
+        let scenario = scenario_file::load(Path::new(path)).unwrap();
+        let weir_by = |backend: &str| Mode::Weir {
+            policy: Some("max-min".into()),
+            backend: backend.into(),
+            extra: String::new(),
+        };
+        let modes = [Mode::Free, weir_by("cpu-max"), weir_by("sched-ext-full")];
+        let plan = Plan {
+            scenario: &scenario,
+            modes: &modes,
+            jobs: 2,
+            ticks: None,
+        };
+        assert_eq!(order(&plan)[0], 2, "a scheduler takes longest to load");
+        let ratio = whole_sec(&plan) / LIVE_SEC;
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+    }
 }
