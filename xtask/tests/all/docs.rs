@@ -375,7 +375,8 @@ fn compiled_examples(text: &str) -> Vec<usize> {
             .iter()
             .find_map(|mark| line.trim_start().strip_prefix(mark));
         let Some(kind) = said else { continue };
-        let is_compiled = ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&kind.trim());
+        let is_compiled =
+            ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&kind.trim());
         if !is_inside && is_compiled {
             found.push(index + 1);
         }
@@ -389,19 +390,29 @@ fn compiled_examples(text: &str) -> Vec<usize> {
 #[test]
 fn examples_stand_where_they_are_compiled() {
     let Some(files) = files() else { return };
-    let is_silent = |(name, text): &&(String, String)| name.ends_with("Cargo.toml") && text.contains("doctest = false");
-    let silent: Vec<String> = files.iter().filter(is_silent).map(|(name, _)| name.replace("Cargo.toml", "src/")).collect();
+    let is_silent = |(name, text): &&(String, String)| {
+        name.ends_with("Cargo.toml") && text.contains("doctest = false")
+    };
+    let silent: Vec<String> = files
+        .iter()
+        .filter(is_silent)
+        .map(|(name, _)| name.replace("Cargo.toml", "src/"))
+        .collect();
     assert!(silent.len() > 10, "{silent:?}");
-    let in_silent = |(name, _): &&(String, String)| silent.iter().any(|folder| name.starts_with(folder));
+    let in_silent =
+        |(name, _): &&(String, String)| silent.iter().any(|folder| name.starts_with(folder));
     let found = files.iter().filter(in_silent).flat_map(|(name, text)| {
         let lines = compiled_examples(text);
-        lines.into_iter().map(move |line| format!("{name}:{line}: an example in a crate with doctest = false"))
+        lines
+            .into_iter()
+            .map(move |line| format!("{name}:{line}: an example in a crate with doctest = false"))
     });
     assert_none(&found.collect::<Vec<_>>());
 }
 
 #[test]
 fn examples_are_told_from_drawings() {
-    let text = "//! ```text\n//! ```\n//! ```\n//! use it;\n//! ```\n/// ```no_run\n/// ```\n// ```\n";
+    let text =
+        "//! ```text\n//! ```\n//! ```\n//! use it;\n//! ```\n/// ```no_run\n/// ```\n// ```\n";
     assert_eq!(compiled_examples(text), [3, 6]);
 }
