@@ -304,16 +304,12 @@ fn each_seed_is_compared_with_its_own_run_without_control() {
     let table = table(&results);
     let row = cells(found(&table, &["light reader", "mean"]));
     assert_eq!(row[3..], ["2.00", "2.00", "1.50", "−25 %"]);
-    let page = page::page(
-        &subject(),
-        &results,
-        &Picture {
-            size: (1.0, 1.0),
-            label: String::new(),
-            marks: Vec::new(),
-        },
-        &[],
-    );
+    let picture = Picture {
+        size: (1.0, 1.0),
+        label: String::new(),
+        marks: Vec::new(),
+    };
+    let page = page::page(&subject(), &results, [&picture, &picture], &[]);
     assert!(
         page.contains("vs none, seed 8") && !page.contains(" #2"),
         "{page}"
