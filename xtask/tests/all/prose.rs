@@ -22,7 +22,6 @@ const PERSONS: &[&str] = &[
 const EXCEPTIONS: &[(&str, usize, &str)] = &[
     ("CONTRIBUTING.md", 1, "the rule itself"),
     ("GLOSSARY.md", 1, "a word that is not used"),
-    ("crates/weir/tests/all/trouble.rs", 2, "a user of Linux"),
     ("testbed/harness/tests/vm/refusals.rs", 2, "a user of Linux"),
 ];
 

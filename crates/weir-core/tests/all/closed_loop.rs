@@ -2,72 +2,32 @@
 //! The controller in closed loop with a small plant (see `plant/mod.rs`): does it hold the set-point,
 //! which workloads does it limit, and what does it do when the world misbehaves?
 
-use crate::plant::{CAPACITY, KAPPA, Plant};
+use crate::parts::decision;
+use crate::plant::{CAPACITY, KAPPA, Loop, Plant};
 use weir_core::policy::Policy;
 use weir_core::seam::plan::{ActionKind, Decision, Why};
-use weir_core::{BytesPerSec, Config, Plan, Platform, State, step};
+use weir_core::{BytesPerSec, Config, Plan};
 
 /// The thesis holds 40 % of what its device can carry.
 const TARGET: f64 = 0.4;
 
-struct Loop {
-    plant: Plant,
-    state: State,
-    config: Config,
-    plan: Plan,
+fn controlled(plant: Plant, policy: Policy) -> Loop {
+    let config = Config {
+        set_point_bytes_per_sec: Some(BytesPerSec::new(TARGET * CAPACITY)),
+        policy,
+        ..Config::default()
+    };
+    Loop::new(plant, config)
 }
 
 impl Loop {
-    fn new(plant: Plant, policy: Policy) -> Self {
-        let config = Config {
-            set_point_bytes_per_sec: Some(BytesPerSec::new(TARGET * CAPACITY)),
-            policy,
-            limit: true,
-            ..Config::default()
-        };
-        assert_eq!(config.validate(), Ok(()));
-        Loop {
-            plant,
-            state: State::default(),
-            config,
-            plan: Plan::default(),
-        }
-    }
-
-    fn tick(&mut self) {
-        let seen = self.plant.observe().expect("the plant does not break");
-        let machine = self.plant.describe().clone();
-        self.plan = step(&mut self.state, &self.config, &machine, &seen);
-        let outcomes = self.plant.apply(&self.plan);
-        self.state.note(&outcomes);
-    }
-
-    fn run_ms(&mut self, ms: u64) {
-        let until = self.plant.now + ms * 1_000_000;
-        while self.plant.now < until {
-            self.tick();
-        }
-    }
-
-    fn verdict(&self, id: &str) -> &Decision {
-        self.plan
-            .workloads
-            .iter()
-            .find(|v| v.id.as_str() == id)
-            .expect("a verdict on it")
+    fn decision(&self, id: &str) -> &Decision {
+        decision(&self.plan, id)
     }
 
     /// Mean over the last `ms` relative to the set-point.
     fn held(&self, ms: usize) -> f64 {
         self.plant.mean(ms) / TARGET
-    }
-
-    fn limited(&self) -> usize {
-        self.plant
-            .readers
-            .iter()
-            .filter(|r| r.limit.is_some())
-            .count()
     }
 }
 
@@ -82,7 +42,7 @@ fn near(what: &str, got: f64, want: f64, tolerance: f64) {
 fn five_readers_are_brought_to_the_set_point_and_held_there() {
     for policy in Policy::ALL {
         for seed in 1..=5 {
-            let mut lp = Loop::new(Plant::new(seed, 5), policy);
+            let mut lp = controlled(Plant::new(seed, 5), policy);
             lp.run_ms(2_000);
             lp.run_ms(1_000);
             let early = lp.held(1_000);
@@ -104,7 +64,7 @@ fn five_readers_are_brought_to_the_set_point_and_held_there() {
 #[test]
 fn a_single_read_out_of_step_does_not_shift_the_mean() {
     // Every fifth observation comes 30 ms late: rates must go by the readings' own time.
-    let mut lp = Loop::new(Plant::new(6, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(6, 5), Policy::MaxMin);
     lp.run_ms(2_000);
     for i in 0..400 {
         lp.plant.interval = if i % 5 == 0 { 80_000_000 } else { 50_000_000 };
@@ -117,7 +77,7 @@ fn a_single_read_out_of_step_does_not_shift_the_mean() {
 fn a_light_user_is_untouched() {
     let mut plant = Plant::new(7, 5);
     plant.add("/light", 0.04);
-    let mut lp = Loop::new(plant, Policy::MaxMin);
+    let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(10_000);
     let before = lp.plant.reader("/light").cpu_ns;
     lp.run_ms(10_000);
@@ -133,8 +93,8 @@ fn a_light_user_is_untouched() {
         0.002,
     );
     near("mean", lp.held(10_000), 1.0, 0.01);
-    assert_eq!(lp.verdict("/light").why, Why::BelowFairShare);
-    let heavy = lp.verdict("/heavy0");
+    assert_eq!(lp.decision("/light").why, Why::BelowFairShare);
+    let heavy = lp.decision("/heavy0");
     assert!(
         matches!(&heavy.why, Why::Limited { policy, .. } if policy == "max-min"),
         "{heavy:?}"
@@ -145,7 +105,7 @@ fn a_light_user_is_untouched() {
 #[test]
 fn floors_of_many_do_not_add_up_to_an_overload_and_no_workload_starves() {
     const READERS: usize = 300;
-    let mut lp = Loop::new(Plant::new(20, READERS), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(20, READERS), Policy::MaxMin);
     let floors = lp.config.floor_cpus * READERS as f64 * KAPPA;
     assert!(floors > CAPACITY, "the operator's floors alone overload it");
     lp.run_ms(20_000);
@@ -171,16 +131,16 @@ fn an_excluded_workload_is_never_limited_and_its_traffic_is_taken_off() {
     let mut plant = Plant::new(8, 5);
     let kept = plant.add("/kept", 0.5);
     plant.readers[kept].excluded = true;
-    let mut lp = Loop::new(plant, Policy::MaxMin);
+    let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(20_000);
     assert_eq!(lp.plant.reader("/kept").writes, 0);
-    assert!(matches!(lp.verdict("/kept").why, Why::Excluded { .. }));
+    assert!(matches!(lp.decision("/kept").why, Why::Excluded { .. }));
     near("mean", lp.held(15_000), 1.0, 0.01);
 }
 
 #[test]
 fn step_loads_are_answered_within_two_seconds() {
-    let mut lp = Loop::new(Plant::new(9, 3), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(9, 3), Policy::MaxMin);
     lp.run_ms(5_000);
     for id in ["/new0", "/new1", "/new2", "/new3"] {
         lp.plant.add(id, 1.0);
@@ -207,7 +167,7 @@ fn step_loads_are_answered_within_two_seconds() {
 /// back limited.
 #[test]
 fn a_sleeper_gives_its_part_to_others_and_comes_back_limited() {
-    let mut lp = Loop::new(Plant::new(11, 6), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(11, 6), Policy::MaxMin);
     lp.run_ms(5_000);
     let rest = |lp: &mut Loop, duty: f64| {
         lp.plant.readers[..3].iter_mut().for_each(|r| r.duty = duty);
@@ -228,7 +188,7 @@ fn a_sleeper_gives_its_part_to_others_and_comes_back_limited() {
 
 #[test]
 fn all_is_released_when_the_device_has_headroom() {
-    let mut lp = Loop::new(Plant::new(10, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(10, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     assert_eq!(lp.limited(), 5);
     for reader in &mut lp.plant.readers {
@@ -243,7 +203,7 @@ fn all_is_released_when_the_device_has_headroom() {
         );
     }
     assert_eq!(lp.limited(), 0, "{:?}", lp.plan.workloads);
-    assert_eq!(lp.verdict("/heavy0").why, Why::Headroom);
+    assert_eq!(lp.decision("/heavy0").why, Why::Headroom);
     let writes: u32 = lp.plant.readers.iter().map(|r| r.writes).sum();
     lp.run_ms(10_000);
     let later: u32 = lp.plant.readers.iter().map(|r| r.writes).sum();
@@ -260,14 +220,14 @@ fn all_is_released_when_the_device_has_headroom() {
 
 #[test]
 fn counters_lost_for_a_while_hold_the_limits() {
-    let mut lp = Loop::new(Plant::new(11, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(11, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     let before: Vec<_> = lp.plant.readers.iter().map(|r| r.limit).collect();
     lp.plant.counters_lost = true;
     lp.run_ms(500);
     let after: Vec<_> = lp.plant.readers.iter().map(|r| r.limit).collect();
     assert_eq!(before, after);
-    let blind = &lp.verdict("/heavy0").why;
+    let blind = &lp.decision("/heavy0").why;
     assert!(
         matches!(blind, Why::NoData { detail } if detail.contains("unplugged")),
         "{blind:?}"
@@ -279,7 +239,7 @@ fn counters_lost_for_a_while_hold_the_limits() {
 
 #[test]
 fn counters_lost_for_good_end_in_release() {
-    let mut lp = Loop::new(Plant::new(12, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(12, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     assert_eq!(lp.limited(), 5);
     lp.plant.counters_lost = true;
@@ -293,14 +253,14 @@ fn counters_lost_for_good_end_in_release() {
 fn counters_may_wrap_in_mid_run() {
     let mut plant = Plant::new(13, 5);
     plant.first_count = u64::MAX - (CAPACITY * 3.0) as u64;
-    let mut lp = Loop::new(plant, Policy::MaxMin);
+    let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(20_000);
     assert!(lp.plant.counted > CAPACITY * 3.0, "the counter did wrap");
     near("64 bits", lp.held(15_000), 1.0, 0.01);
 
     let mut plant = Plant::new(14, 5);
     plant.set_mask((1 << 28) - 1);
-    let mut lp = Loop::new(plant, Policy::MaxMin);
+    let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(20_000);
     near("28 bits, wraps twice a second", lp.held(15_000), 1.0, 0.01);
 }
@@ -309,13 +269,11 @@ fn counters_may_wrap_in_mid_run() {
 fn a_refused_limit_is_not_believed() {
     let mut plant = Plant::new(15, 5);
     plant.refuse = true;
-    let mut lp = Loop::new(plant, Policy::MaxMin);
+    let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(3_000);
-    let verdict = lp.verdict("/heavy0");
-    assert_eq!(verdict.limit_cpus, None);
-    assert!(
-        matches!(&verdict.why, Why::NotEnforced { detail } if detail.contains("set to refuse"))
-    );
+    let found = lp.decision("/heavy0");
+    assert_eq!(found.limit_cpus, None);
+    assert!(matches!(&found.why, Why::NotEnforced { detail } if detail.contains("set to refuse")));
     lp.plant.refuse = false;
     lp.run_ms(5_000);
     near("once it obeys", lp.held(2_000), 1.0, 0.04);
@@ -323,7 +281,7 @@ fn a_refused_limit_is_not_believed() {
 
 #[test]
 fn a_service_that_restarts_under_its_name_is_limited_anew() {
-    let mut lp = Loop::new(Plant::new(16, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(16, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     let again = &mut lp.plant.readers[0];
     (again.cpu_ns, again.throttled_ns, again.limit) = (0, 0, None);
@@ -339,7 +297,7 @@ fn a_service_that_restarts_under_its_name_is_limited_anew() {
         "what is not known to be in force is cleared: {:?}",
         lp.plan
     );
-    assert_eq!(lp.verdict("/heavy0").limit_cpus, None);
+    assert_eq!(lp.decision("/heavy0").limit_cpus, None);
     lp.run_ms(4_000);
     assert!(lp.plant.readers[0].limit.is_some());
     near("mean", lp.held(2_000), 1.0, 0.03);
@@ -347,14 +305,14 @@ fn a_service_that_restarts_under_its_name_is_limited_anew() {
 
 #[test]
 fn a_workload_that_is_missed_once_keeps_its_limit_and_one_that_stays_away_is_dropped() {
-    let mut lp = Loop::new(Plant::new(17, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(17, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     let gone = lp.plant.readers.remove(4);
     let id = gone.id.clone();
     lp.tick();
     lp.plant.readers.push(gone);
     lp.tick();
-    assert!(lp.verdict(id.as_str()).limit_cpus.is_some());
+    assert!(lp.decision(id.as_str()).limit_cpus.is_some());
     lp.plant.readers.pop();
     let mut farewell = 0;
     for _ in 0..60 {
@@ -366,7 +324,7 @@ fn a_workload_that_is_missed_once_keeps_its_limit_and_one_that_stays_away_is_dro
 
 #[test]
 fn weights_from_the_configuration_hold() {
-    let mut lp = Loop::new(Plant::new(18, 4), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(18, 4), Policy::MaxMin);
     lp.config.weights.insert("/heavy0".into(), 300.0);
     lp.run_ms(3_000);
     let start: Vec<f64> = lp.plant.readers.iter().map(|r| r.bytes).collect();
@@ -384,15 +342,15 @@ fn weights_from_the_configuration_hold() {
 
 #[test]
 fn observe_only_says_what_it_would_do_and_does_nothing() {
-    let mut lp = Loop::new(Plant::new(19, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(19, 5), Policy::MaxMin);
     lp.config.limit = false;
     for _ in 0..60 {
         lp.tick();
         assert_eq!(lp.plan.actions, []);
     }
-    let verdict = lp.verdict("/heavy0");
-    assert_eq!(verdict.why, Why::ObserveOnly);
-    let allowed = verdict
+    let found = lp.decision("/heavy0");
+    assert_eq!(found.why, Why::ObserveOnly);
+    let allowed = found
         .allowed_bytes_per_sec
         .expect("there is a set-point")
         .get();
@@ -410,7 +368,7 @@ fn a_lone_flooder_is_held_too() {
     for policy in Policy::ALL {
         let mut plant = Plant::new(20, 1);
         plant.readers[0].wants = 4.0;
-        let mut lp = Loop::new(plant, policy);
+        let mut lp = controlled(plant, policy);
         lp.run_ms(15_000);
         near("mean", lp.held(10_000), 1.0, 0.01);
     }
@@ -422,7 +380,7 @@ fn many_small_users_are_held_too() {
     for reader in &mut plant.readers {
         reader.kappa *= 5.0 / 3_000.0;
     }
-    let mut lp = Loop::new(plant, Policy::MaxMin);
+    let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(3_000);
     lp.run_ms(3_000);
     near("mean", lp.held(3_000), 1.0, 0.02);
@@ -431,7 +389,7 @@ fn many_small_users_are_held_too() {
 
 #[test]
 fn a_workload_that_is_missed_again_and_again_is_not_given_up() {
-    let mut lp = Loop::new(Plant::new(23, 5), Policy::MaxMin);
+    let mut lp = controlled(Plant::new(23, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     for _ in 0..40 {
         let hidden = lp.plant.readers.pop().expect("five readers");
@@ -446,7 +404,7 @@ fn a_workload_that_is_missed_again_and_again_is_not_given_up() {
 #[test]
 fn the_first_limit_is_not_wound_into_the_integral() {
     for seed in 24..=28 {
-        let mut lp = Loop::new(Plant::new(seed, 5), Policy::MaxMin);
+        let mut lp = controlled(Plant::new(seed, 5), Policy::MaxMin);
         let mut low = f64::INFINITY;
         for _ in 0..20 {
             lp.tick();
@@ -465,7 +423,7 @@ fn the_first_limit_is_not_wound_into_the_integral() {
 fn half_a_second_is_enough_for_the_first_answer() {
     // κ doubles when the stalls go; it is learned quickly just after a large change of our own.
     let after = |seed| {
-        let mut lp = Loop::new(Plant::new(seed, 5), Policy::MaxMin);
+        let mut lp = controlled(Plant::new(seed, 5), Policy::MaxMin);
         lp.run_ms(600);
         lp.run_ms(600);
         lp.held(600)

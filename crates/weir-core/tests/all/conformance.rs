@@ -2,7 +2,7 @@
 //! The conformance checks themselves: a sound world passes all of them, and for each there is a
 //! broken world that fails it and it only.
 
-use crate::plant::{Plant, cpus};
+use crate::plant::Plant;
 use std::sync::Arc;
 use weir_core::seam::conformance::{Violation, act, dry_run, watch};
 use weir_core::seam::observation::{
@@ -10,7 +10,8 @@ use weir_core::seam::observation::{
 };
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::{
-    Bytes, Description, Nanos, Observation, Outcome, Plan, Platform, PlatformError, Reading,
+    Bytes, CpuShare, Description, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
+    Reading,
 };
 
 /// The plant with one fault, put in at its edge.
@@ -66,7 +67,7 @@ fn with_hands(spoil_outcomes: impl FnMut(&mut Vec<Outcome>)) -> Vec<Violation> {
             spoil_outcomes,
         },
         3,
-        cpus(8.0),
+        CpuShare::new(8.0),
     )
 }
 
@@ -79,7 +80,7 @@ fn only(check: &str, found: &[Violation]) {
 
 #[test]
 fn a_sound_world_passes() {
-    assert_eq!(act(&mut Plant::new(1, 5), 40, cpus(1.0)), []);
+    assert_eq!(act(&mut Plant::new(1, 5), 40, CpuShare::new(1.0)), []);
     let (found, mut plant) = dry_run(Plant::new(2, 5));
     assert_eq!(found, []);
     assert!(plant.readers.iter().all(|r| r.writes == 0));
@@ -290,7 +291,11 @@ impl Platform for Short {
 #[test]
 fn an_end_is_no_fault_and_a_break_is_one() {
     assert_eq!(
-        act(&mut Short(Plant::new(4, 2), 3, false), 10, cpus(1.0)),
+        act(
+            &mut Short(Plant::new(4, 2), 3, false),
+            10,
+            CpuShare::new(1.0)
+        ),
         []
     );
     only("alive", &watch(&mut Short(Plant::new(4, 2), 3, true), 10));

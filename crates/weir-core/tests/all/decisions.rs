@@ -1,188 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Single decisions on made-up, noiseless observations, where every figure can be computed by hand.
-//! Nothing reacts here: bandwidth and CPU use stay what they are, whatever is decided.
 
+use crate::parts::{MS, decision, group, limit_of, near};
+use crate::steady::{Bench, TICK_MS, steady};
 use weir_core::rates::attribution::Provenance;
-use weir_core::seam::observation::{
-    Excluded, GroupReading, Missing, Use, WorkloadKind, WorkloadReading,
-};
-use weir_core::seam::plan::{ActionKind, Decision, OutcomeKind, Why};
-use weir_core::seam::topology::{Actuator, Device, Group};
-use weir_core::{
-    Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
-    Reading, State, WorkloadId, step,
-};
-
-const MS: u64 = 1_000_000;
-const TICK_MS: u64 = 50;
-
-fn group(device: u32, index: u32) -> GroupId {
-    GroupId {
-        device: DeviceId(device),
-        index,
-    }
-}
-
-/// A workload that uses some CPU all the time and lies in some groups with the same memory in each.
-struct Steady {
-    id: &'static str,
-    cpus: f64,
-    groups: Vec<GroupId>,
-    excluded: bool,
-}
-
-fn steady(id: &'static str, cpus: f64, groups: &[GroupId]) -> Steady {
-    Steady {
-        id,
-        cpus,
-        groups: groups.to_vec(),
-        excluded: false,
-    }
-}
-
-struct World {
-    machine: Description,
-    /// Groups and their bytes per second.
-    rates: Vec<(GroupId, f64)>,
-    workloads: Vec<Steady>,
-    state: State,
-    config: Config,
-    tick: u64,
-    /// Device counters cannot be read.
-    lost: bool,
-}
-
-impl World {
-    fn new(rates: &[(GroupId, f64)], workloads: Vec<Steady>) -> Self {
-        let device = |id| Device {
-            id: DeviceId(id),
-            name: format!("weir_cxl{id}"),
-            capacity_bytes_per_sec: None,
-            counter_mask_bytes: u64::MAX,
-            counted_by: weir_core::seam::topology::CountedBy::Model,
-        };
-        let machine = Description {
-            cpu_count: 8,
-            devices: vec![device(0), device(1)],
-            groups: rates
-                .iter()
-                .map(|&(id, _)| Group {
-                    id,
-                    node: None,
-                    size_bytes: Bytes(1 << 30),
-                })
-                .collect(),
-            actuator: Some(Actuator {
-                name: "none".into(),
-                levers: vec![weir_core::seam::topology::Lever::CpuTime],
-                min_cpus: 0.001,
-                grain_ns: Nanos(4 * MS),
-                refill_on_write_ratio: 1.0,
-                period_ns: Nanos(20 * MS),
-                min_quota_ns: Nanos(0),
-                is_exact: false,
-            }),
-            ..Description::default()
-        };
-        let config = Config {
-            set_point_bytes_per_sec: Some(BytesPerSec::new(1e6)),
-            limit: true,
-            ..Config::default()
-        };
-        let rates = rates.to_vec();
-        World {
-            machine,
-            rates,
-            workloads,
-            state: State::default(),
-            config,
-            tick: 0,
-            lost: false,
-        }
-    }
-
-    fn see(&self) -> Observation {
-        let at = Nanos((self.tick + 1) * TICK_MS * MS);
-        let secs = at.secs_f64();
-        let read = |rate: f64| match self.lost {
-            true => Reading::missing(at, Missing::Lost("busy".into())),
-            false => Reading::new(at, Bytes((rate * secs) as u64)),
-        };
-        let groups = self.rates.iter().map(|&(id, rate)| GroupReading {
-            id,
-            read_bytes: read(rate),
-            write_bytes: read(0.0),
-        });
-        let use_ = |&group: &GroupId| Use {
-            group,
-            resident_bytes: Reading::new(at, Bytes(1 << 20)),
-            sampled_read_bytes: None,
-            sampled_write_bytes: None,
-        };
-        let workloads = self.workloads.iter().map(|w| WorkloadReading {
-            id: WorkloadId::new(w.id),
-            kind: WorkloadKind::Cgroup,
-            cpu_ns: Reading::new(at, Nanos((w.cpus * at.0 as f64) as u64)),
-            throttled_ns: Reading::new(at, Nanos(0)),
-            uses: w.groups.iter().map(use_).collect(),
-            resident_bytes: None,
-            weight: 100.0,
-            their_limit_cpus: None,
-            limited_weight: None,
-            excluded: w.excluded.then_some(Excluded::Kernel),
-        });
-        Observation {
-            seq: self.tick,
-            at,
-            groups: groups.collect(),
-            workloads: workloads.collect(),
-            ..Observation::default()
-        }
-    }
-
-    fn tick(&mut self) -> Plan {
-        let seen = self.see();
-        self.tick += 1;
-        let plan = step(&mut self.state, &self.config, &self.machine, &seen);
-        let done = |a: &weir_core::Action| Outcome {
-            workload: a.workload.clone(),
-            result: OutcomeKind::Applied,
-        };
-        let outcomes: Vec<Outcome> = plan.actions.iter().map(done).collect();
-        self.state.note(&outcomes);
-        plan
-    }
-
-    fn ticks(&mut self, n: u32) -> Plan {
-        let mut plan = Plan::default();
-        for _ in 0..n {
-            plan = self.tick();
-        }
-        plan
-    }
-}
-
-fn verdict<'a>(plan: &'a Plan, id: &str) -> &'a Decision {
-    plan.workloads
-        .iter()
-        .find(|v| v.id.as_str() == id)
-        .expect("a verdict on it")
-}
-
-fn near(what: &str, got: f64, want: f64) {
-    assert!(
-        (got - want).abs() <= 0.01 * want.abs().max(1e-9),
-        "{what}: {got}, should be {want}"
-    );
-}
+use weir_core::seam::observation::Missing;
+use weir_core::seam::plan::Why;
+use weir_core::{Config, Description, DeviceId, Nanos, Observation, Plan, Reading, State, step};
 
 /// The first limit that is set on `id`, in CPUs.
-fn first_limit(world: &mut World, id: &str) -> f64 {
+fn first_limit(world: &mut Bench, id: &str) -> f64 {
     for _ in 0..40 {
-        let plan = world.tick();
+        let plan = world.ticks(1);
         let of = plan.actions.iter().find(|a| a.workload.as_str() == id);
-        if let Some(ActionKind::Limit(limit)) = of.map(|a| a.kind) {
-            return limit.cpus().get();
+        if let Some(cpus) = of.and_then(|action| limit_of(action.kind)) {
+            return cpus;
         }
     }
     panic!("{id} was never limited");
@@ -190,16 +22,16 @@ fn first_limit(world: &mut World, id: &str) -> f64 {
 
 #[test]
 fn the_first_observation_teaches_and_does_nothing() {
-    let mut world = World::new(
+    let mut world = Bench::new(
         &[(group(0, 0), 4e6)],
         vec![steady("/a", 1.0, &[group(0, 0)])],
     );
-    let plan = world.tick();
+    let plan = world.ticks(1);
     assert_eq!(plan.actions, []);
     assert_eq!(plan.devices[0].read_bytes_per_sec, None);
-    assert_eq!(verdict(&plan, "/a").why, Why::Learning);
+    assert_eq!(decision(&plan, "/a").why, Why::Learning);
     assert_eq!(
-        verdict(&plan, "/a").bandwidth.provenance,
+        decision(&plan, "/a").bandwidth.provenance,
         Provenance::Unknown
     );
 }
@@ -207,13 +39,13 @@ fn the_first_observation_teaches_and_does_nothing() {
 #[test]
 fn limit_is_allowed_over_intensity() {
     // κ is 4e6 per CPU-second, 1e6 is allowed: a quarter of a CPU.
-    let mut world = World::new(
+    let mut world = Bench::new(
         &[(group(0, 0), 4e6)],
         vec![steady("/a", 1.0, &[group(0, 0)])],
     );
     near("limit", first_limit(&mut world, "/a"), 0.25);
-    let plan = world.tick();
-    let found = verdict(&plan, "/a");
+    let plan = world.ticks(1);
+    let found = decision(&plan, "/a");
     assert_eq!(found.bandwidth.provenance, Provenance::Counted);
     near("bandwidth", found.bandwidth.bytes_per_sec.get(), 4e6);
     near(
@@ -228,21 +60,21 @@ fn limit_is_allowed_over_intensity() {
 fn of_two_devices_the_tightest_limit_counts() {
     // On device 0 it moves 2e6 of allowed 1e6 (half a CPU), on device 1 8e6 (an eighth).
     let both = [group(0, 0), group(1, 0)];
-    let mut world = World::new(
+    let mut world = Bench::new(
         &[(both[0], 2e6), (both[1], 8e6)],
         vec![steady("/a", 1.0, &both)],
     );
     near("limit", first_limit(&mut world, "/a"), 0.125);
-    let plan = world.tick();
+    let plan = world.ticks(1);
     near(
         "both together",
-        verdict(&plan, "/a").bandwidth.bytes_per_sec.get(),
+        decision(&plan, "/a").bandwidth.bytes_per_sec.get(),
         10e6,
     );
     assert_eq!(plan.devices.len(), 2);
 
     // The other way round, so that it is not the order that decides.
-    let mut world = World::new(
+    let mut world = Bench::new(
         &[(both[0], 8e6), (both[1], 2e6)],
         vec![steady("/a", 1.0, &both)],
     );
@@ -253,7 +85,7 @@ fn of_two_devices_the_tightest_limit_counts() {
 fn a_device_that_limits_no_workload_is_not_corrected() {
     // Device 1 is far below its set-point, and no workload is held back because of it.
     let both = [group(0, 0), group(1, 0)];
-    let mut world = World::new(
+    let mut world = Bench::new(
         &[(both[0], 4e6), (both[1], 1e5)],
         vec![steady("/a", 1.0, &both)],
     );
@@ -274,11 +106,11 @@ fn traffic_that_cannot_be_limited_is_taken_off_first() {
     let mut kept = steady("/kept", 1.0, &[groups[1]]);
     kept.excluded = true;
     let heavy = |id| steady(id, 1.0, &[groups[0]]);
-    let mut world = World::new(&rates, vec![heavy("/a"), heavy("/b"), kept]);
+    let mut world = Bench::new(&rates, vec![heavy("/a"), heavy("/b"), kept]);
     world.config.limit = false;
     let plan = world.ticks(60);
     for id in ["/a", "/b"] {
-        let found = verdict(&plan, id);
+        let found = decision(&plan, id);
         near(
             "allowed",
             found.allowed_bytes_per_sec.expect("set-point").get(),
@@ -290,7 +122,7 @@ fn traffic_that_cannot_be_limited_is_taken_off_first() {
         .unattributed_bytes_per_sec
         .expect("counters are there");
     near("without an owner", unowned.get(), 2e5);
-    assert_eq!(verdict(&plan, "/kept").allowed_bytes_per_sec, None);
+    assert_eq!(decision(&plan, "/kept").allowed_bytes_per_sec, None);
 }
 
 #[test]
@@ -298,12 +130,13 @@ fn a_rewritten_limit_gives_back_what_rewriting_gives_away() {
     // The refill leak: after w writes a second a limit yields 1 + ratio · period · w of itself.
     // One write, remembered for 2 s, is 0.5 a second; a period of 200 ms makes that a tenth.
     let group = group(0, 0);
-    let mut world = World::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
-    (world.config.kp, world.config.ki_per_sec) = (0.0, 0.0);
+    let mut world = Bench::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
+    world = world.uncorrected();
     world.config.min_write_interval_ms = 0;
     world.config.dead_band_ratio = 0.0;
     for actuator in world.machine.actuator.iter_mut() {
         actuator.period_ns = Nanos(200 * MS);
+        actuator.refill_on_write_ratio = 1.0;
     }
     near("first", first_limit(&mut world, "/a"), 0.25);
     // The limit is a quarter and a full CPU is used: demand and κ stay, so the target stays too.
@@ -321,9 +154,9 @@ fn at_the_floor_no_limit_falls_further_and_the_correction_waits() {
     let mut kept = steady("/kept", 1.0, &[groups[1]]);
     kept.excluded = true;
     let heavy = steady("/a", 1.0, &[groups[0]]);
-    let mut world = World::new(&[(groups[0], 4e6), (groups[1], 2e6)], vec![heavy, kept]);
+    let mut world = Bench::new(&[(groups[0], 4e6), (groups[1], 2e6)], vec![heavy, kept]);
     let plan = world.ticks(200);
-    let found = verdict(&plan, "/a");
+    let found = decision(&plan, "/a");
     assert_eq!(found.why, Why::AtFloor);
     near(
         "floor",
@@ -350,14 +183,14 @@ fn an_empty_machine_gives_an_empty_plan() {
 
 #[test]
 fn without_a_back_end_nothing_is_requested_and_the_reason_is_given() {
-    let mut world = World::new(
+    let mut world = Bench::new(
         &[(group(0, 0), 4e6)],
         vec![steady("/a", 1.0, &[group(0, 0)])],
     );
     world.machine.actuator = None;
     let plan = world.ticks(10);
     assert_eq!(plan.actions, []);
-    let why = &verdict(&plan, "/a").why;
+    let why = &decision(&plan, "/a").why;
     assert!(
         matches!(why, Why::NotEnforced { detail } if detail.contains("doctor")),
         "{why:?}"
@@ -370,12 +203,12 @@ fn the_integral_goes_by_the_time_that_the_counters_spanned() {
     // the same correction.
     let corrected = |every: u32| {
         let group = group(0, 0);
-        let mut world = World::new(&[(group, 1.1e6)], vec![steady("/a", 1.0, &[group])]);
+        let mut world = Bench::new(&[(group, 1.1e6)], vec![steady("/a", 1.0, &[group])]);
         world.config.kp = 0.0;
         let mut plan = Plan::default();
         for tick in 0..50 {
-            world.lost = tick % every != 0;
-            plan = world.tick();
+            world.lost = (tick % every != 0).then_some(DeviceId(0));
+            plan = world.ticks(1);
         }
         plan.devices[0].correction_ratio
     };
@@ -389,19 +222,18 @@ fn the_integral_goes_by_the_time_that_the_counters_spanned() {
 
 /// Ticks of `/a`, which used `cpus` before, and `/b`, which runs. At the last three the reading of `/a` is
 /// the one before.
-fn repeated(cpus: f64) -> (World, Plan) {
+fn repeated(cpus: f64) -> (Bench, Plan) {
     let shared = [group(0, 0)];
     let workloads = vec![steady("/a", cpus, &shared), steady("/b", 1.0, &shared)];
-    let mut world = World::new(&[(group(0, 0), 4e5)], workloads);
-    let mut plan = world.ticks(10);
-    let known = world.see().workloads[0].cpu_ns.clone();
-    for tick in 0..4 {
+    let mut world = Bench::new(&[(group(0, 0), 4e5)], workloads);
+    world.ticks(10);
+    let seen = world.see();
+    let known = seen.workloads[0].cpu_ns.clone();
+    let mut plan = world.step(&seen);
+    for _ in 0..3 {
         let mut seen = world.see();
-        world.tick += 1;
-        if tick > 0 {
-            seen.workloads[0].cpu_ns = known.clone();
-        }
-        plan = step(&mut world.state, &world.config, &world.machine, &seen);
+        seen.workloads[0].cpu_ns = known.clone();
+        plan = world.step(&seen);
     }
     (world, plan)
 }
@@ -409,23 +241,23 @@ fn repeated(cpus: f64) -> (World, Plan) {
 #[test]
 fn a_repeated_reading_of_what_stood_still_is_no_use_of_cpu() {
     let (mut world, plan) = repeated(0.0);
-    let a = verdict(&plan, "/a");
+    let a = decision(&plan, "/a");
     assert_eq!(a.cpu_cpus.map(|c| c.get()), Some(0.0));
     assert_eq!(a.bandwidth.provenance, Provenance::Apportioned);
     assert_eq!(a.bandwidth.bytes_per_sec.get(), 0.0);
     assert!(!matches!(a.why, Why::NoData { .. }), "{:?}", a.why);
     near(
         "the other has it all",
-        verdict(&plan, "/b").bandwidth.bytes_per_sec.get(),
+        decision(&plan, "/b").bandwidth.bytes_per_sec.get(),
         4e5,
     );
     // It has run for half of the four ticks since then: the mean counts, no more.
     let mut seen = world.see();
     seen.workloads[0].cpu_ns = Reading::new(seen.at, Nanos(2 * TICK_MS * MS));
-    let plan = step(&mut world.state, &world.config, &world.machine, &seen);
+    let plan = world.step(&seen);
     near(
         "CPUs",
-        verdict(&plan, "/a").cpu_cpus.expect("read").get(),
+        decision(&plan, "/a").cpu_cpus.expect("read").get(),
         0.5,
     );
 }
@@ -433,7 +265,7 @@ fn a_repeated_reading_of_what_stood_still_is_no_use_of_cpu() {
 #[test]
 fn a_repeated_reading_of_what_ran_says_nothing() {
     let (_, plan) = repeated(0.5);
-    let a = verdict(&plan, "/a");
+    let a = decision(&plan, "/a");
     assert_eq!(a.cpu_cpus, None);
     assert_eq!(a.bandwidth.provenance, Provenance::Unknown);
 }
@@ -443,32 +275,31 @@ fn what_stood_still_and_cannot_be_read_is_not_known() {
     let (mut world, _) = repeated(0.0);
     let mut seen = world.see();
     seen.workloads[0].cpu_ns = Reading::missing(seen.at, Missing::NotYetRead);
-    let plan = step(&mut world.state, &world.config, &world.machine, &seen);
-    assert_eq!(verdict(&plan, "/a").cpu_cpus, None);
+    let plan = world.step(&seen);
+    assert_eq!(decision(&plan, "/a").cpu_cpus, None);
 }
 
 #[test]
 fn no_limit_begins_on_a_device_that_moves_nothing() {
     let group = group(0, 0);
-    let mut world = World::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
+    let mut world = Bench::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
     world.config.limit = false;
     world.ticks(10);
     // From now on it may act, and the counters stand still for one observation, because their writer is late.
     world.config.limit = true;
-    let (now, next) = (10.0, 11.0);
-    world.rates[0].1 = 4e6 * now / next;
-    let plan = world.tick();
+    world.set_rate(group, 0.0);
+    let plan = world.ticks(1);
     assert_eq!(plan.actions, [], "the device moved nothing");
-    world.rates[0].1 = 4e6;
-    let plan = world.tick();
+    world.set_rate(group, 8e6);
+    let plan = world.ticks(1);
     assert_eq!(plan.actions.len(), 1);
     let Why::Limited {
         asked_bytes_per_sec: Some(demanded),
         demand_bytes_per_sec: demand,
         ..
-    } = verdict(&plan, "/a").why
+    } = decision(&plan, "/a").why
     else {
-        panic!("{:?}", verdict(&plan, "/a").why)
+        panic!("{:?}", decision(&plan, "/a").why)
     };
     // The figures that decided: it is the only demand, and more than the set-point.
     near("demanded", demanded.get(), demand.get());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Same observations, same plans, byte for byte; and no observation whatever makes a step panic.
 
-use crate::plant::{CAPACITY, Dice, GROUP, Plant};
+use crate::parts::GROUP;
+use crate::plant::{CAPACITY, Dice, Plant};
 use proptest::prelude::*;
 use weir_core::policy::Policy;
 use weir_core::seam::observation::{

@@ -1,48 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Limits in the unit of the resource that the back end limits: device bytes, or CPU time.
 
-use crate::plant::{CAPACITY, Plant};
+use crate::parts::decision;
+use crate::plant::{CAPACITY, Loop, Plant};
 use weir_core::seam::plan::{ActionKind, ByteBudget, Decision, Limit, Why};
 use weir_core::seam::topology::Lever;
-use weir_core::{BytesPerSec, Config, Description, Plan, Platform, State, WorkloadId, step};
+use weir_core::{BytesPerSec, Config, Plan, WorkloadId};
 
-/// A plant of heavy readers under control, with a back end that has these levers.
-struct World {
-    plant: Plant,
-    machine: Description,
-    state: State,
-    config: Config,
+/// Heavy readers under control, with a back end that has these levers.
+fn controlled(levers: &[Lever]) -> Loop {
+    let mut plant = Plant::new(7, 4);
+    if let Some(actuator) = &mut plant.description.actuator {
+        actuator.levers = levers.to_vec();
+    }
+    let config = Config {
+        set_point_bytes_per_sec: Some(BytesPerSec::new(0.4 * CAPACITY)),
+        ..Config::default()
+    };
+    Loop::new(plant, config)
 }
 
-impl World {
-    fn new(levers: &[Lever]) -> Self {
-        let plant = Plant::new(7, 4);
-        let mut machine = plant.describe().clone();
-        for actuator in machine.actuator.iter_mut() {
-            actuator.levers = levers.to_vec();
-        }
-        World {
-            plant,
-            machine,
-            state: State::default(),
-            config: Config {
-                set_point_bytes_per_sec: Some(BytesPerSec::new(0.4 * CAPACITY)),
-                limit: true,
-                ..Config::default()
-            },
-        }
-    }
-
-    fn tick(&mut self) -> Plan {
-        let seen = self.plant.observe().expect("the plant does not break");
-        let plan = step(&mut self.state, &self.config, &self.machine, &seen);
-        let outcomes = self.plant.apply(&plan);
-        self.state.note(&outcomes);
-        plan
-    }
-
-    fn ticks(&mut self, n: usize) -> Vec<Plan> {
-        (0..n).map(|_| self.tick()).collect()
+impl Loop {
+    fn plans(&mut self, count: usize) -> Vec<Plan> {
+        (0..count).map(|_| self.tick().clone()).collect()
     }
 }
 
@@ -57,11 +37,6 @@ fn limits(plan: &Plan) -> Vec<(&WorkloadId, Limit)> {
         .collect()
 }
 
-fn decision<'a>(plan: &'a Plan, id: &WorkloadId) -> &'a Decision {
-    let found = plan.workloads.iter().find(|decision| decision.id == *id);
-    found.expect("a decision on each limited workload")
-}
-
 fn is_part(decision: &Decision) -> bool {
     matches!(decision.why, Why::Limited { .. })
 }
@@ -71,13 +46,13 @@ fn budgets(plans: &[Plan]) -> Vec<(&ByteBudget, &Decision)> {
     let each = plans
         .iter()
         .flat_map(|plan| plan.budgets.iter().map(move |b| (plan, b)));
-    each.map(|(plan, b)| (b, decision(plan, &b.workload)))
+    each.map(|(plan, b)| (b, decision(plan, b.workload.as_str())))
         .collect()
 }
 
 #[test]
 fn a_part_of_a_device_is_limited_in_its_bytes() {
-    let plans = World::new(&[Lever::DeviceBytes]).ticks(100);
+    let plans = controlled(&[Lever::DeviceBytes]).plans(100);
     let parts: Vec<_> = budgets(&plans)
         .into_iter()
         .filter(|(_, d)| is_part(d))
@@ -92,7 +67,7 @@ fn a_part_of_a_device_is_limited_in_its_bytes() {
 
 #[test]
 fn an_action_has_the_bytes_that_the_budget_has() {
-    let plans = World::new(&[Lever::DeviceBytes]).ticks(100);
+    let plans = controlled(&[Lever::DeviceBytes]).plans(100);
     let mut count = 0;
     for plan in &plans {
         for (id, limit) in limits(plan) {
@@ -109,7 +84,7 @@ fn an_action_has_the_bytes_that_the_budget_has() {
 
 #[test]
 fn budgets_follow_where_no_action_does() {
-    let plans = World::new(&[Lever::DeviceBytes]).ticks(100);
+    let plans = controlled(&[Lever::DeviceBytes]).plans(100);
     let quiet = plans.iter().filter(|plan| plan.actions.is_empty());
     let with_budgets = quiet.filter(|plan| plan.budgets.len() == 4).count();
     assert!(with_budgets > 20, "{with_budgets} of 100 steps");
@@ -117,16 +92,16 @@ fn budgets_follow_where_no_action_does() {
 
 #[test]
 fn at_its_floor_and_without_data_a_limit_is_cpu_time_times_intensity() {
-    let mut world = World::new(&[Lever::DeviceBytes]);
-    let _ = world.ticks(60);
+    let mut world = controlled(&[Lever::DeviceBytes]);
+    let _ = world.plans(60);
     // Without counters limits are held, and then raised.
     world.plant.counters_lost = true;
-    let mut plans = world.ticks(30);
+    let mut plans = world.plans(30);
     world.plant.counters_lost = false;
-    let _ = world.ticks(60);
+    let _ = world.plans(60);
     // A set-point that leaves nothing but floors.
     world.config.set_point_bytes_per_sec = Some(BytesPerSec::new(0.01 * CAPACITY));
-    plans.extend(world.ticks(100));
+    plans.extend(world.plans(100));
     let others: Vec<_> = budgets(&plans)
         .into_iter()
         .filter(|(_, d)| !is_part(d))
@@ -147,9 +122,9 @@ fn at_its_floor_and_without_data_a_limit_is_cpu_time_times_intensity() {
 
 #[test]
 fn without_the_lever_limits_are_cpu_time_and_nothing_else_differs() {
-    let mut both = [&[Lever::CpuTime], &[Lever::DeviceBytes]].map(|levers| World::new(levers));
+    let mut both = [&[Lever::CpuTime], &[Lever::DeviceBytes]].map(|levers| controlled(levers));
     for _ in 0..150 {
-        let [by_time, by_bytes] = both.each_mut().map(World::tick);
+        let [by_time, by_bytes] = both.each_mut().map(|world| world.tick().clone());
         assert_eq!(by_time.budgets, []);
         let is_time = |(_, limit): &(&WorkloadId, Limit)| matches!(limit, Limit::CpuTime { .. });
         assert!(limits(&by_time).iter().all(is_time));
@@ -166,10 +141,10 @@ fn without_the_lever_limits_are_cpu_time_and_nothing_else_differs() {
 
 #[test]
 fn what_has_no_limit_has_no_budget() {
-    let mut world = World::new(&[Lever::DeviceBytes]);
-    let _ = world.ticks(60);
+    let mut world = controlled(&[Lever::DeviceBytes]);
+    let _ = world.plans(60);
     world.config.limit = false;
-    let plans = world.ticks(5);
+    let plans = world.plans(5);
     let last = plans.last().expect("five");
     assert_eq!(last.budgets, []);
     assert!(last.workloads.iter().all(|d| d.limit_cpus.is_none()));
@@ -178,7 +153,7 @@ fn what_has_no_limit_has_no_budget() {
 /// A plan as text and back, and an action as recordings of before levers have it.
 #[test]
 fn limits_are_written_with_their_unit() {
-    let plans = World::new(&[Lever::DeviceBytes]).ticks(40);
+    let plans = controlled(&[Lever::DeviceBytes]).plans(40);
     for plan in &plans {
         let text = serde_json::to_string(plan).expect("plain data");
         assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), *plan);

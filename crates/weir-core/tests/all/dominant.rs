@@ -1,205 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policy drf in single decisions: all devices and CPU time together, beside what max-min does. Nothing
-//! reacts here: bandwidth and CPU use stay what they are, whatever is decided.
+//! Policy drf in single decisions: all devices and CPU time together, beside what max-min does.
 
+use crate::parts::{GROUP, decision, group, near};
+use crate::steady::{Bench, SET_POINT, Steady, steady};
 use weir_core::policy::Policy;
-use weir_core::seam::observation::{
-    Excluded, GroupReading, Missing, Use, WorkloadKind, WorkloadReading,
-};
-use weir_core::seam::plan::{Decision, FairShare, OutcomeKind, SharedResource, Why};
-use weir_core::seam::topology::{Actuator, CountedBy, Device, Group, Lever};
-use weir_core::{
-    Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
-    Reading, State, WorkloadId, step,
-};
+use weir_core::seam::plan::{FairShare, SharedResource, Why};
+use weir_core::{DeviceId, GroupId, Plan};
 
-const MS: u64 = 1_000_000;
-const TICK_MS: u64 = 50;
-const SET_POINT: f64 = 1e6;
+/// A workload: its CPUs, and what it moves in a second on each device that it uses.
+type Load<'a> = (&'static str, f64, &'a [(u32, f64)]);
 
-/// A workload with a group of its own on each device that it uses, and what it moves there in a second.
-#[derive(Clone)]
-struct Load {
-    id: &'static str,
-    cpus: f64,
-    weight: f64,
-    moves: Vec<(u32, f64)>,
-    excluded: bool,
-    /// CPU-seconds, and bytes on each device, from times when it went at another speed.
-    before: (f64, f64),
-}
-
-fn load(id: &'static str, cpus: f64, moves: &[(u32, f64)]) -> Load {
-    Load {
-        id,
-        cpus,
-        weight: 100.0,
-        moves: moves.to_vec(),
-        excluded: false,
-        before: (0.0, 0.0),
+/// Workloads with a group of their own on each device that they use.
+fn bench(policy: Policy, loads: &[Load<'_>]) -> Bench {
+    let mut rates: Vec<(GroupId, f64)> = Vec::new();
+    let mut workloads: Vec<Steady> = Vec::new();
+    for (index, (id, cpus, moves)) in (0..).zip(loads) {
+        let own = moves
+            .iter()
+            .map(|(device, rate)| (group(*device, index), *rate));
+        rates.extend(own.clone());
+        let groups: Vec<GroupId> = own.map(|(id, _)| id).collect();
+        workloads.push(steady(id, *cpus, &groups));
     }
-}
-
-struct Bench {
-    cpu_count: u32,
-    devices: u32,
-    loads: Vec<Load>,
-    state: State,
-    config: Config,
-    tick: u64,
-    /// Counters of this device cannot be read.
-    lost: Option<u32>,
-    /// Part of the time for which every load is held back.
-    held: f64,
-}
-
-impl Bench {
-    fn new(policy: Policy, cpu_count: u32, devices: u32, loads: Vec<Load>) -> Self {
-        Bench {
-            cpu_count,
-            devices,
-            loads,
-            state: State::default(),
-            config: Config {
-                set_point_bytes_per_sec: Some(BytesPerSec::new(SET_POINT)),
-                policy,
-                limit: true,
-                ..Config::default()
-            },
-            tick: 0,
-            lost: None,
-            held: 0.0,
-        }
-    }
-
-    /// Groups with the load that each belongs to.
-    fn groups(&self) -> Vec<(GroupId, (f64, f64), &'static str)> {
-        let mut groups = Vec::new();
-        for (index, load) in (0..).zip(&self.loads) {
-            for &(device, rate) in load.moves.iter().filter(|(d, _)| *d < self.devices) {
-                let device = DeviceId(device);
-                let group = GroupId { device, index };
-                groups.push((group, (rate, load.before.1), load.id));
-            }
-        }
-        groups.sort_by_key(|(id, _, _)| *id);
-        groups
-    }
-
-    fn machine(&self) -> Description {
-        let device = |id| Device {
-            id: DeviceId(id),
-            name: format!("weir_cxl{id}"),
-            capacity_bytes_per_sec: None,
-            counter_mask_bytes: u64::MAX,
-            counted_by: CountedBy::Model,
-        };
-        let group = |(id, _, _): (GroupId, (f64, f64), &str)| Group {
-            id,
-            node: None,
-            size_bytes: Bytes(1 << 30),
-        };
-        Description {
-            cpu_count: self.cpu_count,
-            devices: (0..self.devices).map(device).collect(),
-            groups: self.groups().into_iter().map(group).collect(),
-            actuator: Some(Actuator {
-                name: "none".into(),
-                levers: vec![Lever::CpuTime],
-                min_cpus: 0.001,
-                grain_ns: Nanos(4 * MS),
-                refill_on_write_ratio: 0.0,
-                period_ns: Nanos(20 * MS),
-                min_quota_ns: Nanos(0),
-                is_exact: false,
-            }),
-            ..Description::default()
-        }
-    }
-
-    fn see(&self) -> Observation {
-        let at = Nanos((self.tick + 1) * TICK_MS * MS);
-        let groups = self.groups();
-        let read = |id: GroupId, (rate, before): (f64, f64)| match self.lost == Some(id.device.0) {
-            true => Reading::missing(at, Missing::Lost("busy".into())),
-            false => Reading::new(at, Bytes((before + rate * at.secs_f64()) as u64)),
-        };
-        let use_ = |&(group, _, _): &(GroupId, (f64, f64), &str)| Use {
-            group,
-            resident_bytes: Reading::new(at, Bytes(1 << 20)),
-            sampled_read_bytes: None,
-            sampled_write_bytes: None,
-        };
-        let workload = |load: &Load| WorkloadReading {
-            id: WorkloadId::new(load.id),
-            kind: WorkloadKind::Cgroup,
-            cpu_ns: Reading::new(
-                at,
-                Nanos((load.before.0 * 1e9 + load.cpus * at.0 as f64) as u64),
-            ),
-            throttled_ns: Reading::new(at, Nanos((self.held * at.0 as f64) as u64)),
-            uses: groups.iter().filter(|g| g.2 == load.id).map(use_).collect(),
-            resident_bytes: None,
-            weight: load.weight,
-            their_limit_cpus: None,
-            limited_weight: None,
-            excluded: load.excluded.then_some(Excluded::Kernel),
-        };
-        let group = |&(id, rate, _): &(GroupId, (f64, f64), &str)| GroupReading {
-            id,
-            read_bytes: read(id, rate),
-            write_bytes: read(id, (0.0, 0.0)),
-        };
-        Observation {
-            seq: self.tick,
-            at,
-            groups: groups.iter().map(group).collect(),
-            workloads: self.loads.iter().map(workload).collect(),
-            ..Observation::default()
-        }
-    }
-
-    /// Without a correction: nothing reacts here, so that it would only run to its end.
-    fn uncorrected(mut self) -> Self {
-        (self.config.kp, self.config.ki_per_sec) = (0.0, 0.0);
-        self
-    }
-
-    /// From now on the first load uses so many CPUs and moves as much less, and all others use so many.
-    fn change(&mut self, first: f64, others: f64) {
-        let now = Nanos(self.tick * TICK_MS * MS).secs_f64();
-        for (place, load) in self.loads.iter_mut().enumerate() {
-            let cpus = if place == 0 { first } else { others };
-            load.before.0 += (load.cpus - cpus) * now;
-            for (_, rate) in &mut load.moves {
-                let less = *rate * (1.0 - cpus / load.cpus);
-                load.before.1 += less * now;
-                *rate -= less;
-            }
-            load.cpus = cpus;
-        }
-    }
-
-    fn ticks(&mut self, n: u32) -> Plan {
-        let mut plan = Plan::default();
-        for _ in 0..n {
-            let (seen, machine) = (self.see(), self.machine());
-            self.tick += 1;
-            plan = step(&mut self.state, &self.config, &machine, &seen);
-            let done = |a: &weir_core::Action| Outcome {
-                workload: a.workload.clone(),
-                result: OutcomeKind::Applied,
-            };
-            let outcomes: Vec<Outcome> = plan.actions.iter().map(done).collect();
-            self.state.note(&outcomes);
-        }
-        plan
-    }
-}
-
-fn decision<'a>(plan: &'a Plan, id: &str) -> &'a Decision {
-    let found = plan.workloads.iter().find(|v| v.id.as_str() == id);
-    found.expect("a decision on it")
+    rates.sort_by_key(|(id, _)| *id);
+    Bench::new(&rates, workloads).by(policy)
 }
 
 fn fair(plan: &Plan, id: &str) -> FairShare {
@@ -211,21 +35,15 @@ fn allowed(plan: &Plan, id: &str) -> f64 {
     allowed.expect("a part").get()
 }
 
-fn near(what: &str, got: f64, want: f64) {
-    assert!(
-        (got - want).abs() <= 0.01 * want,
-        "{what}: {got} should be {want}"
-    );
-}
-
 /// One workload on both devices, and one of its own on each.
+const CROSSING: [Load<'_>; 3] = [
+    ("/both", 1.0, &[(0, 1e6), (1, 0.5e6)]),
+    ("/first", 1.0, &[(0, 1e6)]),
+    ("/second", 1.0, &[(1, 1e6)]),
+];
+
 fn crossing(policy: Policy) -> Bench {
-    let loads = vec![
-        load("/both", 1.0, &[(0, 1e6), (1, 0.5e6)]),
-        load("/first", 1.0, &[(0, 1e6)]),
-        load("/second", 1.0, &[(1, 1e6)]),
-    ];
-    Bench::new(policy, 8, 2, loads)
+    bench(policy, &CROSSING)
 }
 
 #[test]
@@ -257,9 +75,16 @@ fn a_limit_on_several_devices_is_one_limit() {
 
 /// Set 4 of the DRFQS thesis: a reader with 0.708 of the memory for a quarter of the CPUs, four that compute.
 fn set_4(policy: Policy) -> Bench {
-    let mut loads = vec![load("/mbw", 0.8, &[(0, 0.2 * 2.832 * SET_POINT)])];
-    loads.extend(["/sjeng1", "/sjeng2", "/sjeng3", "/sjeng4"].map(|id| load(id, 0.8, &[])));
-    Bench::new(policy, 4, 1, loads)
+    reader_among_four(policy, 0.2 * 2.832 * SET_POINT)
+}
+
+fn reader_among_four(policy: Policy, rate: f64) -> Bench {
+    let moves = [(0, rate)];
+    let mut loads: Vec<Load<'_>> = vec![("/mbw", 0.8, &moves)];
+    loads.extend(["/sjeng1", "/sjeng2", "/sjeng3", "/sjeng4"].map(|id| (id, 0.8, &[][..])));
+    let mut bench = bench(policy, &loads);
+    bench.machine.cpu_count = 4;
+    bench
 }
 
 #[test]
@@ -291,7 +116,11 @@ fn a_limit_for_want_of_cpu_time_is_corrected_by_what_is_used() {
     let mut bench = set_4(Policy::Drf);
     let limit = |plan: &Plan| decision(plan, "/mbw").limit_cpus.expect("limited").get();
     let before = limit(&bench.ticks(40));
-    bench.change(0.29, 0.92);
+    for one in &mut bench.workloads {
+        one.cpus = 0.92;
+    }
+    bench.workloads[0].cpus = 0.29;
+    bench.set_rate(GROUP, 0.29 / 0.8 * 0.2 * 2.832 * SET_POINT);
     bench.held = 0.5;
     let limits = (0..40).map(|_| limit(&bench.ticks(5)));
     let most = limits.fold(0.0, f64::max);
@@ -304,7 +133,7 @@ fn a_limit_for_want_of_cpu_time_is_corrected_by_what_is_used() {
 #[test]
 fn weights_decide_between_a_device_and_the_cpus() {
     let mut bench = set_4(Policy::Drf);
-    bench.loads[0].weight = 200.0;
+    bench.workloads[0].weight = 200.0;
     let plan = bench.ticks(40);
     let share = fair(&plan, "/mbw").target_ratio;
     // d of the reader is twice that of the others: d/2.832 + 4·d/2 = 1.
@@ -314,9 +143,9 @@ fn weights_decide_between_a_device_and_the_cpus() {
 #[test]
 fn weights_at_their_ends_are_taken_as_they_are() {
     for (weight, want) in [(0.0, 1e-3 / (1e-3 + 100.0)), (10_000.0, 100.0 / 101.0)] {
-        let loads = vec![load("/a", 1.0, &[(0, 1e6)]), load("/b", 1.0, &[(0, 1e6)])];
-        let mut bench = Bench::new(Policy::Drf, 8, 1, loads);
-        bench.loads[0].weight = weight;
+        let both: [Load<'_>; 2] = [("/a", 1.0, &[(0, 1e6)]), ("/b", 1.0, &[(0, 1e6)])];
+        let mut bench = bench(Policy::Drf, &both);
+        bench.workloads[0].weight = weight;
         let plan = bench.ticks(4);
         near("target", fair(&plan, "/a").target_ratio, want);
     }
@@ -325,7 +154,7 @@ fn weights_at_their_ends_are_taken_as_they_are() {
 #[test]
 fn idle_cpus_hold_nothing_back() {
     let mut bench = set_4(Policy::Drf);
-    bench.cpu_count = 8;
+    bench.machine.cpu_count = 8;
     let plan = bench.ticks(40);
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
     assert_eq!(fair(&plan, "/mbw").held_back_by, None);
@@ -335,15 +164,14 @@ fn idle_cpus_hold_nothing_back() {
 /// The kernel holds it to its part of the CPUs by its weight; a limit would only cost.
 #[test]
 fn a_device_user_that_needs_cpus_most_is_left_to_the_kernel() {
-    let mut bench = set_4(Policy::Drf);
-    bench.loads[0] = load("/mbw", 0.8, &[(0, 0.05 * SET_POINT)]);
+    let mut bench = reader_among_four(Policy::Drf, 0.05 * SET_POINT);
     let plan = bench.ticks(60);
     let share = fair(&plan, "/mbw");
     assert_eq!(share.dominant, SharedResource::Cpu);
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
     near("allowed", allowed(&plan, "/mbw"), 0.05 * SET_POINT);
     // Also where its weight is small, and a limit would seem to follow.
-    bench.loads[0].weight = 10.0;
+    bench.workloads[0].weight = 10.0;
     let plan = bench.ticks(60);
     assert_eq!(fair(&plan, "/mbw").held_back_by, Some(SharedResource::Cpu));
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
@@ -352,18 +180,19 @@ fn a_device_user_that_needs_cpus_most_is_left_to_the_kernel() {
 
 #[test]
 fn what_may_not_be_limited_is_taken_off_first() {
-    let mut bench = crossing(Policy::Drf).uncorrected();
-    let mut excluded = load("/kernel", 6.0, &[(0, 0.4e6)]);
-    excluded.excluded = true;
-    bench.loads.push(excluded);
-    let plan = bench.ticks(20);
+    let beside_kernel = |rate: f64| {
+        let moves = [(0, rate)];
+        let kernel: Load<'_> = ("/kernel", 6.0, &moves);
+        let mut bench = bench(Policy::Drf, &[&CROSSING[..], &[kernel]].concat());
+        bench.workloads[3].excluded = true;
+        bench.uncorrected()
+    };
+    let plan = beside_kernel(0.4e6).ticks(20);
     near("first", allowed(&plan, "/first"), 0.3e6);
     near("target", fair(&plan, "/first").target_ratio, 0.5);
     assert_eq!(decision(&plan, "/kernel").fair, None);
     // It takes all: the others keep their floor, and the reason names the device.
-    bench.loads[3].moves[0].1 = 2e6;
-    let mut bench = Bench::new(Policy::Drf, 8, 2, bench.loads).uncorrected();
-    let plan = bench.ticks(40);
+    let plan = beside_kernel(2e6).ticks(40);
     assert_eq!(allowed(&plan, "/first"), 0.0);
     assert_eq!(decision(&plan, "/first").why, Why::AtFloor);
     let full = SharedResource::Device(DeviceId(0));
@@ -373,7 +202,7 @@ fn what_may_not_be_limited_is_taken_off_first() {
 #[test]
 fn a_workload_without_counts_counts_by_its_cpu_time_and_that_is_said() {
     let mut bench = crossing(Policy::Drf);
-    bench.lost = Some(1);
+    bench.lost = Some(DeviceId(1));
     let plan = bench.ticks(4);
     let second = fair(&plan, "/second");
     assert!(second.is_by_cpu_alone && second.dominant == SharedResource::Cpu);
@@ -385,7 +214,7 @@ fn a_workload_without_counts_counts_by_its_cpu_time_and_that_is_said() {
 fn a_device_that_vanishes_is_no_resource_any_more() {
     let mut bench = crossing(Policy::Drf).uncorrected();
     bench.ticks(4);
-    bench.devices = 1;
+    bench.remove_device(DeviceId(1));
     let plan = bench.ticks(40);
     near("both", allowed(&plan, "/both"), 0.5e6);
     let second = plan.workloads.iter().find(|v| v.id.as_str() == "/second");

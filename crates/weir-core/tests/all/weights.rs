@@ -2,20 +2,12 @@
 //! Weights that go with a limit. One device at four times its set-point and readers that use a CPU each, so
 //! that the limits are known: a quarter of a CPU for one reader. Nothing reacts.
 
-use weir_core::seam::observation::{
-    GroupReading, LimitedWeight, Missing, Use, WorkloadKind, WorkloadReading,
-};
-use weir_core::seam::plan::{ActionKind, OutcomeKind, WeightChange};
-use weir_core::seam::topology::{Actuator, CountedBy, Device, Group};
+use crate::parts::{GROUP, MS, applied, limit_of, machine, read, workload};
+use weir_core::seam::observation::{LimitedWeight, Missing, WorkloadReading};
+use weir_core::seam::plan::WeightChange;
+use weir_core::seam::topology::Lever;
 use weir_core::{
-    Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
-    Reading, State, WorkloadId, step,
-};
-
-const MS: u64 = 1_000_000;
-const GROUP: GroupId = GroupId {
-    device: DeviceId(0),
-    index: 0,
+    BytesPerSec, Config, Description, Nanos, Observation, Plan, Reading, State, WorkloadId, step,
 };
 
 struct World {
@@ -43,37 +35,8 @@ fn id(reader: usize) -> WorkloadId {
 
 impl World {
     fn new(readers: usize) -> Self {
-        let actuator = Actuator {
-            name: "cpu-max".into(),
-            levers: vec![
-                weir_core::seam::topology::Lever::CpuTime,
-                weir_core::seam::topology::Lever::Weight,
-            ],
-            min_cpus: 0.001,
-            grain_ns: Nanos(4 * MS),
-            refill_on_write_ratio: 0.0,
-            period_ns: Nanos(20 * MS),
-            min_quota_ns: Nanos(0),
-            is_exact: false,
-        };
         World {
-            machine: Description {
-                cpu_count: 1024,
-                devices: vec![Device {
-                    id: DeviceId(0),
-                    name: "weir_cxl0".into(),
-                    capacity_bytes_per_sec: None,
-                    counter_mask_bytes: u64::MAX,
-                    counted_by: CountedBy::Model,
-                }],
-                groups: vec![Group {
-                    id: GROUP,
-                    node: None,
-                    size_bytes: Bytes(1 << 30),
-                }],
-                actuator: Some(actuator),
-                ..Description::default()
-            },
+            machine: machine(1024, &[GROUP], &[Lever::CpuTime, Lever::Weight]),
             config: Config {
                 set_point_bytes_per_sec: Some(BytesPerSec::new(1e9)),
                 limit: true,
@@ -104,38 +67,21 @@ impl World {
             reader.1 += held * 50e6;
             self.moved += used * 0.05 * self.intensity;
         }
-        let workload = |(i, (used, held, weight)): (usize, &(f64, f64, Option<LimitedWeight>))| {
+        let reading = |(i, (used, held, weight)): (usize, &(f64, f64, Option<LimitedWeight>))| {
+            let whole = workload(id(i), at, *used, &[GROUP]);
+            let lost = Reading::missing(at, Missing::Lost("cpu.stat".into()));
             WorkloadReading {
-                id: id(i),
-                kind: WorkloadKind::Cgroup,
-                cpu_ns: match self.is_lost {
-                    true => Reading::missing(at, Missing::Lost("cpu.stat".into())),
-                    false => Reading::new(at, Nanos(*used as u64)),
-                },
+                cpu_ns: if self.is_lost { lost } else { whole.cpu_ns },
                 throttled_ns: Reading::new(at, Nanos(*held as u64)),
-                uses: [Use {
-                    group: GROUP,
-                    resident_bytes: Reading::new(at, Bytes(1 << 20)),
-                    sampled_read_bytes: None,
-                    sampled_write_bytes: None,
-                }]
-                .into(),
-                resident_bytes: None,
-                weight: 100.0,
-                their_limit_cpus: None,
                 limited_weight: weight.clone(),
-                excluded: None,
+                ..whole
             }
         };
         Observation {
             seq: self.tick_count,
             at,
-            groups: vec![GroupReading {
-                id: GROUP,
-                read_bytes: Reading::new(at, Bytes(self.moved as u64)),
-                write_bytes: Reading::new(at, Bytes(0)),
-            }],
-            workloads: self.readers.iter().enumerate().map(workload).collect(),
+            groups: vec![read(GROUP, at, self.moved)],
+            workloads: self.readers.iter().enumerate().map(reading).collect(),
             ..Observation::default()
         }
     }
@@ -143,25 +89,16 @@ impl World {
     fn tick(&mut self) -> Plan {
         let seen = self.see();
         let plan = step(&mut self.state, &self.config, &self.machine, &seen);
-        let mut outcomes = Vec::new();
+        let place = |of: &WorkloadId| (0..).find(|i| id(*i) == *of).expect("a reader");
         for action in &plan.actions {
-            let place = (0..self.limits.len()).find(|i| id(*i) == action.workload);
-            self.limits[place.expect("a reader")] = match action.kind {
-                ActionKind::Limit(limit) => Some(limit.cpus().get()),
-                ActionKind::Release => None,
-            };
-            outcomes.push(Outcome {
-                workload: action.workload.clone(),
-                result: OutcomeKind::Applied,
-            });
+            self.limits[place(&action.workload)] = limit_of(action.kind);
         }
-        self.state.note(&outcomes);
+        self.state.note(&applied(&plan));
         for change in plan.weights.iter().filter(|_| self.obeys) {
-            let place = (0..self.limits.len()).find(|i| id(*i) == change.workload);
             let lowered = LimitedWeight::Lowered {
                 ratio: change.ratio,
             };
-            self.readers[place.expect("a reader")].2 = (change.ratio < 1.0).then_some(lowered);
+            self.readers[place(&change.workload)].2 = (change.ratio < 1.0).then_some(lowered);
         }
         plan
     }
@@ -230,7 +167,7 @@ fn no_weight_is_changed_where_that_is_off_or_cannot_be() {
         .as_mut()
         .expect("there")
         .levers
-        .retain(|lever| *lever != weir_core::seam::topology::Lever::Weight);
+        .retain(|lever| *lever != Lever::Weight);
     assert_eq!(cannot.ticks(60), []);
     let mut observing = World::new(2);
     observing.config.limit = false;

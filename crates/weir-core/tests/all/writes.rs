@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How many changes a step requests, over a thousand workloads that keep to their limits.
 
+use crate::parts::{GROUP, applied, limit_of, machine, read, workload};
 use weir_core::controller::WRITES_PER_STEP;
-use weir_core::seam::observation::{Excluded, GroupReading, Use, WorkloadKind, WorkloadReading};
-use weir_core::seam::plan::{ActionKind, OutcomeKind};
-use weir_core::seam::topology::{Actuator, Device, Group};
+use weir_core::seam::observation::{Excluded, WorkloadReading};
+use weir_core::seam::topology::Lever;
 use weir_core::{
-    Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
-    Reading, State, WorkloadId, step,
+    BytesPerSec, Config, Description, Nanos, Observation, Plan, State, WorkloadId, step,
 };
 
 const WORKLOADS: usize = 1000;
 const TICK: u64 = 50_000_000;
 /// Bytes per CPU-second of each.
 const KAPPA: f64 = 1e8;
-const GROUP: GroupId = GroupId {
-    device: DeviceId(0),
-    index: 0,
-};
 
 struct One {
     id: WorkloadId,
@@ -50,34 +45,8 @@ impl World {
         };
         let each: Vec<One> = (0..WORKLOADS).map(one).collect();
         let wanted: f64 = each.iter().map(|one| one.wants).sum();
-        let machine = Description {
-            cpu_count: 4096,
-            devices: vec![Device {
-                id: DeviceId(0),
-                name: "weir_cxl0".into(),
-                capacity_bytes_per_sec: None,
-                counter_mask_bytes: u64::MAX,
-                counted_by: weir_core::seam::topology::CountedBy::Model,
-            }],
-            groups: vec![Group {
-                id: GROUP,
-                node: None,
-                size_bytes: Bytes(1 << 30),
-            }],
-            actuator: Some(Actuator {
-                name: "none".into(),
-                levers: vec![weir_core::seam::topology::Lever::CpuTime],
-                min_cpus: 0.001,
-                grain_ns: Nanos(0),
-                refill_on_write_ratio: 0.0,
-                period_ns: Nanos(20_000_000),
-                min_quota_ns: Nanos(0),
-                is_exact: false,
-            }),
-            ..Description::default()
-        };
         World {
-            machine,
+            machine: machine(4096, &[GROUP], &[Lever::CpuTime]),
             config: Config {
                 set_point_bytes_per_sec: Some(BytesPerSec::new(wanted * KAPPA / 2.0)),
                 limit: true,
@@ -99,33 +68,15 @@ impl World {
             self.bytes += used * KAPPA;
         }
         let at = Nanos(self.at);
-        let workload = |one: &One| WorkloadReading {
-            id: one.id.clone(),
-            kind: WorkloadKind::Cgroup,
-            cpu_ns: Reading::new(at, Nanos(one.cpu_ns)),
-            throttled_ns: Reading::new(at, Nanos(0)),
-            uses: [Use {
-                group: GROUP,
-                resident_bytes: Reading::new(at, Bytes(1 << 20)),
-                sampled_read_bytes: None,
-                sampled_write_bytes: None,
-            }]
-            .into(),
-            resident_bytes: None,
-            weight: 100.0,
-            their_limit_cpus: None,
-            limited_weight: None,
+        let reading = |one: &One| WorkloadReading {
             excluded: one.excluded.then_some(Excluded::Kernel),
+            ..workload(one.id.clone(), at, one.cpu_ns as f64, &[GROUP])
         };
         Observation {
             seq: self.at / TICK,
             at,
-            groups: vec![GroupReading {
-                id: GROUP,
-                read_bytes: Reading::new(at, Bytes(self.bytes as u64)),
-                write_bytes: Reading::new(at, Bytes(0)),
-            }],
-            workloads: self.each.iter().filter(|o| !o.away).map(workload).collect(),
+            groups: vec![read(GROUP, at, self.bytes)],
+            workloads: self.each.iter().filter(|o| !o.away).map(reading).collect(),
             ..Observation::default()
         }
     }
@@ -141,17 +92,9 @@ impl World {
         );
         for action in &plan.actions {
             let one = self.each.iter_mut().find(|o| o.id == action.workload);
-            one.expect("a workload of this world").limit = match action.kind {
-                ActionKind::Limit(limit) => Some(limit.cpus().get()),
-                ActionKind::Release => None,
-            };
+            one.expect("a workload of this world").limit = limit_of(action.kind);
         }
-        let done = |a: &weir_core::Action| Outcome {
-            workload: a.workload.clone(),
-            result: OutcomeKind::Applied,
-        };
-        let outcomes: Vec<Outcome> = plan.actions.iter().map(done).collect();
-        self.state.note(&outcomes);
+        self.state.note(&applied(&plan));
         plan
     }
 

@@ -22,18 +22,10 @@ pub(crate) fn stat_line(pid: u32, comm: &str, policy: u32, start: u64, threads: 
 }
 
 impl Fake {
+    /// In memory where that can be: tests make thousands of files, and flush them to the disk.
     pub(crate) fn new() -> Self {
-        Self::within(tempfile::tempdir().unwrap())
-    }
-
-    /// In memory where that can be: for tests that flush to the disk thousands of times.
-    pub(crate) fn in_memory() -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        Self::within(dir.unwrap())
-    }
-
-    fn within(dir: tempfile::TempDir) -> Self {
-        let fake = Fake { dir };
+        let fake = Fake { dir: dir.unwrap() };
         fake.write("sys/devices/system/cpu/online", "0-1\n");
         fake.write("sys/devices/system/node/has_cpu", "0\n");
         fake.write("sys/devices/system/node/has_memory", "0-1\n");

@@ -190,3 +190,28 @@ fn nothing_is_noted_without_the_right_or_that_a_reader_would_refuse() {
     book.end_if_empty();
     second.claim().unwrap();
 }
+
+/// For `weir doctor`.
+#[test]
+fn limits_of_a_weir_that_runs_are_in_order_and_those_of_a_dead_one_are_not() {
+    let fake = Fake::new();
+    let said = || fact(&fake.roots(), BOOK);
+    assert_eq!(said().value, Ok("no limits left behind".into()));
+    let mut book = slowed(&fake);
+    let (value, next_move) = (said().value.unwrap(), said().next_move);
+    let pid = std::process::id().to_string();
+    assert!(
+        value.contains(&pid) && value.contains("frequency.jsonl"),
+        "{value}"
+    );
+    assert_eq!(next_move, None);
+    book.crash();
+    let (why, next_move) = (said().value.unwrap_err().to_string(), said().next_move);
+    assert!(
+        why.contains("a weir died while it set frequencies"),
+        "{why}"
+    );
+    assert!(next_move.is_some_and(|text| text.contains("weir reset")));
+    restore::reset(&fake.roots(), BOOK).unwrap();
+    assert_eq!(said().value, Ok("no limits left behind".into()));
+}

@@ -96,18 +96,6 @@ fn each_moment_of_death_is_restored_exactly() {
 }
 
 #[test]
-fn values_of_others_are_left_alone() {
-    let fake = Fake::new();
-    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
-    fake.write(max_of(FIO), "5 5\n");
-    let report = reset(&fake.roots()).unwrap();
-    assert_eq!(report.left_alone.len(), 1);
-    assert!(report.left_alone[0].why.contains("5 5"));
-    assert_eq!(fake.read(max_of(FIO)), "5 5\n");
-    assert!(report.is_clean());
-}
-
-#[test]
 fn gone_cgroups_and_new_ones_under_the_old_name() {
     let fake = Fake::new();
     fake.cgroup("a", &[]);
@@ -315,17 +303,6 @@ fn a_cgroup_is_listed_once() {
             );
         }
     }
-}
-
-#[test]
-fn what_fails_is_tried_again() {
-    let fake = Fake::new();
-    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
-    fake.write(max_of(FIO), "unreadable");
-    let report = reset(&fake.roots()).unwrap();
-    assert_eq!(report.failed.len(), 1);
-    fake.write(max_of(FIO), "1000 20000");
-    assert_eq!(ids(&reset(&fake.roots()).unwrap().restored), [FIO]);
 }
 
 #[test]

@@ -250,27 +250,6 @@ fn a_lowered_weight_is_not_theirs() {
     assert_eq!(fake.read(&file).trim(), "300", "at the end of weir");
 }
 
-/// What observes only changes no weight, whatever the plan says.
-#[test]
-fn no_weight_is_changed_without_a_limit() {
-    let fake = Fake::new();
-    let mut platform = open(&fake, By::Cgroup);
-    platform.observe().unwrap();
-    let all = Plan {
-        weights: ["/", FIO, "/init.scope", "/weir.service"]
-            .map(|id| WeightChange {
-                workload: WorkloadId::new(id),
-                ratio: 0.5,
-            })
-            .to_vec(),
-        ..Plan::default()
-    };
-    platform.apply(&all);
-    assert_eq!(fake.read(format!("{FIO_DIR}/cpu.weight")).trim(), "100");
-    let weir = fake.read("sys/fs/cgroup/weir.service/cpu.weight");
-    assert_eq!(weir.trim(), "100");
-}
-
 #[test]
 fn killed_in_mid_throttle_the_next_start_restores() {
     let fake = Fake::new();
@@ -343,21 +322,6 @@ fn names_that_are_excluded_later_count_from_the_next_view_on() {
     assert_eq!(names(&platform), None);
     assert_eq!(applied(&mut platform), OutcomeKind::Applied);
     platform.release_all();
-}
-
-#[test]
-fn leaving_puts_everything_back() {
-    let fake = Fake::new();
-    let mut platform = open(&fake, By::Cgroup);
-    platform.observe().unwrap();
-    platform.apply(&plan(FIO, limit(0.25)));
-    let error = LinuxPlatform::open_inline(fake.options(By::Cgroup))
-        .err()
-        .unwrap();
-    assert!(matches!(error, LinuxError::Locked { .. }), "one at a time");
-    drop(platform);
-    assert_eq!(fake.read(format!("{FIO_DIR}/cpu.max")), "max 100000");
-    assert!(!fake.path("run/weir/journal.jsonl").exists());
 }
 
 #[test]

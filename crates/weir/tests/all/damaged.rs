@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What becomes of files that are no recordings, of recordings that were harmed, and on full disks?
 
-use crate::world::desk::{Desk, as_kept, complaint, done, weir};
+use crate::world::desk::{Desk, as_kept, complaint, done};
 use crate::world::{Daemon, World, stderr};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -69,92 +68,6 @@ fn companions_without_a_recording_are_refused() {
         stderr(&output)
     );
     assert!(!desk.path("a.weir").exists());
-}
-
-/// Cuts or overwrites a part of a copy of the file.
-fn harmed(original: &Path, copy: &Path, harm: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = fs::read(original).unwrap();
-    harm(&mut bytes);
-    fs::write(copy, bytes).unwrap();
-}
-
-/// What is recovered is sound, a good part, and true.
-fn is_recovered(desk: &Desk, name: &str, whole: &[&str]) {
-    let new = desk.text(&format!("new-{name}"));
-    let output = weir(&["export", &desk.text(name), "--recover", &new]);
-    assert!(
-        matches!(output.status.code(), Some(0 | 1)),
-        "{}",
-        stderr(&output)
-    );
-    let found = done(&["replay", &new]);
-    let found: Vec<Value> = found
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert!(
-        found.len() > whole.len() / 3,
-        "{name}: {} of {}",
-        found.len(),
-        whole.len()
-    );
-    assert!(found.len() < whole.len(), "{name}: nothing was missing");
-    for tick in &found {
-        let seq = tick["plan"]["seq"].as_u64().unwrap() as usize;
-        let then: Value = serde_json::from_str(whole[seq]).unwrap();
-        assert_eq!(tick["plan"], then["plan"], "{name}");
-    }
-    done(&["export", &new]);
-    let again = complaint(&["export", &desk.text(name), "--recover", &new]);
-    assert!(again.contains("exists"), "{again}");
-}
-
-#[test]
-fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_recovered() {
-    let desk = Desk::new();
-    let file = desk.text("a.weir");
-    let world = World::new();
-    let args = ["record", &file, "--interval", "5ms", "--log", "warn"];
-    world.weir_for_ticks(1000, &args);
-    let whole = done(&["replay", &file]);
-    let whole: Vec<&str> = whole.lines().collect();
-    let size = fs::metadata(&file).unwrap().len() as usize;
-    let original = Path::new(&file);
-
-    harmed(original, &desk.path("cut.weir"), |bytes| {
-        bytes.truncate(size * 2 / 3)
-    });
-    harmed(original, &desk.path("hole.weir"), |bytes| {
-        let middle = size / 2 / 4096 * 4096;
-        bytes[middle..middle + 8192].fill(0xa5);
-    });
-    let cut = complaint(&["replay", &desk.text("cut.weir")]);
-    assert!(
-        cut.contains("it is cut off") && cut.contains("--recover"),
-        "{cut}"
-    );
-    for name in ["cut.weir", "hole.weir"] {
-        let said = complaint(&["replay", &desk.text(name)]);
-        assert!(
-            said.contains("is damaged") && said.contains("--recover"),
-            "{said}"
-        );
-        is_recovered(&desk, name, &whole);
-    }
-    harmed(original, &desk.path("head.weir"), |bytes| {
-        bytes[100..4096].fill(0)
-    });
-    let lost = complaint(&[
-        "export",
-        &desk.text("head.weir"),
-        "--recover",
-        &desk.text("none.weir"),
-    ]);
-    assert!(
-        lost.contains("nothing can be recovered") || lost.contains("not a recording"),
-        "{lost}"
-    );
-    assert!(!desk.path("none.weir").exists());
 }
 
 /// A shell with a limit: its children may write files of at most 400 KiB, and get an error, not a signal.

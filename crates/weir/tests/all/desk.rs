@@ -2,9 +2,20 @@
 //! A folder in which `weir profile` is tried.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use weir::eval::profile_sim::TruthDocument;
+
+/// A simulated server takes seconds: several tests look at the same recording of it.
+type Kept = Arc<OnceLock<[Vec<u8>; 2]>>;
+
+fn kept(scenario: &str, seed: &str) -> Kept {
+    static ALL: Mutex<BTreeMap<String, Kept>> = Mutex::new(BTreeMap::new());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(all.entry(format!("{scenario} {seed}")).or_default())
+}
 
 /// The folder, gone at the end.
 pub struct Desk(tempfile::TempDir);
@@ -32,24 +43,39 @@ impl Desk {
 
     /// A scenario's windows, and those of its idle machine.
     pub fn recorded(&self, scenario: &str, seed: &str) -> [String; 2] {
-        let files = [
-            format!("{scenario}-{seed}.windows"),
-            format!("{scenario}-{seed}.idle"),
-        ];
-        let [out, idle] = files.map(|name| self.path(&name));
+        let files = ["windows", "idle"].map(|kind| self.path(&format!("{scenario}-{seed}.{kind}")));
+        for (path, bytes) in files.iter().zip(self.recorded_bytes(scenario, seed)) {
+            fs::write(path, bytes).unwrap();
+        }
+        files
+    }
+
+    /// The same as bytes.
+    pub fn recorded_bytes(&self, scenario: &str, seed: &str) -> [Vec<u8>; 2] {
+        let kept = kept(scenario, seed);
+        kept.get_or_init(|| self.simulated(scenario, seed)).clone()
+    }
+
+    fn simulated(&self, scenario: &str, seed: &str) -> [Vec<u8>; 2] {
+        let files = ["made.windows", "made.idle"].map(|name| self.path(name));
+        let [out, idle] = &files;
         let sim = [
             "sim",
             scenario,
             "--seed",
             seed,
             "--out",
-            &out,
+            out,
             "--idle-out",
-            &idle,
+            idle,
         ];
         let made = self.weir(&sim);
         assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
-        [out, idle]
+        files.map(|path| {
+            let bytes = fs::read(&path).unwrap();
+            fs::remove_file(path).unwrap();
+            bytes
+        })
     }
 
     /// What it prints as JSON.

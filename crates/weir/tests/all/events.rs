@@ -104,30 +104,6 @@ fn granite_rapids_has_its_ports() {
 }
 
 #[test]
-fn the_kernel_version_that_an_event_needs_is_reported() {
-    let world = World::new(0xcf);
-    world.pmu(
-        "uncore_cha_0",
-        &[("event", "config:0-7"), ("umask", "config:8-15,32-55")],
-    );
-    let report = world.json(&["--family", "emerald-rapids"]);
-    let emerald = family(&report, "emerald-rapids");
-    let read = event(emerald, "UNC_CHA_TOR_INSERTS.IA_MISS_DRD_CXL_EXP_LOCAL");
-    assert_eq!(read["here"], serde_json::json!([]));
-    let why = read["why_not"][0]["detail"].as_str().unwrap();
-    assert!(
-        why.contains("does not fit its 32 bits") && why.contains("needs Linux 6.11"),
-        "{why}"
-    );
-    assert_eq!(
-        emerald["amounts"][0]["sets"], 3,
-        "eleven events on four counters"
-    );
-    let page = String::from_utf8(world.weir(&["--family", "emerald-rapids"]).stdout).unwrap();
-    assert!(page.contains("3 sets are multiplexed: scaled"), "{page}");
-}
-
-#[test]
 fn a_machine_without_anything_and_an_unknown_family() {
     let world = World(tempfile::tempdir().unwrap());
     let page = String::from_utf8(world.weir(&[]).stdout).unwrap();

@@ -260,35 +260,6 @@ fn bad_input_writes_nothing() {
     refused(&["--sizes", "1/2,1/2"], "overlaps");
 }
 
-/// Room behind the matrix of a SLIT, an HMAT and a SLIT that make no sense: Linux boots with them.
-#[test]
-fn tables_that_linux_takes_are_taken() {
-    let world = World::new();
-    let tables = "sys/firmware/acpi/tables";
-    let dry = ["acpi", "--sizes", "1/2,1/2", "--dry-run", "--json"];
-    let signatures = |report: &Value| {
-        let rows = report["tables"].as_array().unwrap().iter();
-        rows.map(|row| row["signature"].as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    let body = [&2_u64.to_le_bytes()[..], &[10, 20, 20, 10], &[0; 60]].concat();
-    let spare = builders::table(weir_acpi::Kind::Slit, 1, &body);
-    world.write(&format!("{tables}/SLIT"), spare);
-    assert_eq!(signatures(&world.json(&dry)), ["SRAT", "SLIT", "HMAT"]);
-    world.write(
-        &format!("{tables}/SLIT"),
-        builders::slit(&[&[10, 5], &[20, 10]]),
-    );
-    let mut short = builders::hmat(&[builders::locality(0, 1, &[0], &[1], &[1])]);
-    short[36 + 4 + 16] = 200;
-    world.write(&format!("{tables}/HMAT"), builders::seal(short));
-    let report = world.json(&dry);
-    assert_eq!(signatures(&report), ["SRAT"]);
-    let notes = report["notes"].to_string();
-    assert!(notes.contains("does not use the SLIT"), "{notes}");
-    assert!(notes.contains("does not use the HMAT"), "{notes}");
-}
-
 #[test]
 fn a_group_that_is_none_is_not_bound_to() {
     let world = World::new();
@@ -327,46 +298,6 @@ fn world_with_copies() -> World {
     world.write("copies.toml", COPIES);
     fs::create_dir_all(world.path("run")).unwrap();
     world
-}
-
-#[test]
-fn memory_moves_between_copies() {
-    let world = world_with_copies();
-    let resize = |more: &[&str]| {
-        world.json(&[&["resize", "--alias-map", "copies.toml", "--json"], more].concat())
-    };
-    let sizes = |report: &Value| {
-        let of = |group: &Value| group["size_bytes"].as_u64().unwrap() / MIB_128;
-        report["groups"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(of)
-            .collect::<Vec<_>>()
-    };
-    let report = resize(&["1=256MiB"]);
-    assert_eq!(
-        (sizes(&report), &report["complete"]),
-        (vec![2, 0], &Value::from(true))
-    );
-    let report = resize(&["1=128MiB", "2=128MiB"]);
-    assert_eq!(sizes(&report), [1, 1]);
-    assert_eq!(report["moved"].as_array().unwrap().len(), 2);
-    assert_eq!(
-        resize(&["--check"])["violations"].as_array().unwrap().len(),
-        0
-    );
-
-    // Another program brings a block online.
-    world.write("sys/devices/system/memory/memory10/state", "online\n");
-    let output = world.weir(&["resize", "--alias-map", "copies.toml", "--check"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("memory8 (node 1), memory10 (node 2)")
-    );
-    let output = world.weir(&["resize", "--alias-map", "copies.toml", "1=0"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("online in several copies"));
 }
 
 #[test]

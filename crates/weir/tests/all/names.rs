@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is a cgroup called the same everywhere, and as the kernel, systemd and cadvisor call it?
 
-use crate::metrics::{OPEN_METRICS, scrape, value};
+use crate::metrics::{OPEN_METRICS, scrape};
 use crate::world::desk::{Desk, done};
 use crate::world::server::free_address;
 use crate::world::{HEAVY, World, stderr, stdout};
@@ -136,45 +136,6 @@ fn two_names_are_never_one_and_each_is_found_by_what_is_shown() {
     );
     daemon.signal(Signal::TERM);
     assert!(!daemon.end().stderr.contains("warning"));
-}
-
-#[test]
-fn pods_and_machines_join_with_other_programs() {
-    let world = World::with(&[VM, POD]);
-    let address = free_address();
-    let offer = format!("--metrics={address}");
-    let daemon = world.start(&["run", &offer]);
-    let cpu = "weir_cgroup_cpu_seconds_total";
-    // As cadvisor has them, with each backslash doubled by the format.
-    let machine = format!(
-        "{cpu}{{cgroup=\"{}\",machine=\"qemu-1-vm\"}}",
-        VM.replace('\\', "\\\\")
-    );
-    let id = POD.rsplit_once('-').unwrap().1.trim_end_matches(".scope");
-    let pod = format!(
-        "{cpu}{{cgroup=\"{POD}\",pod_uid=\"2f4c1a7e-0b1d-4c3e-9f5a-6b7c8d9e0f1a\",container_id=\"{id}\"}}"
-    );
-    world.wait("both have samples", || {
-        let page = scrape(address, OPEN_METRICS)
-            .map(|(_, page)| page)
-            .unwrap_or_default();
-        [&machine, &pod]
-            .iter()
-            .all(|sample| value(&page, sample).is_some_and(|secs| secs > 0.0))
-    });
-    let page = stdout(&world.weir(&["explain", "2f4c1a7e-0b1d"]));
-    assert!(
-        page.contains(POD) && page.contains("pod:2f4c1a7e/0d1f2a3b4c5d"),
-        "{page}"
-    );
-    let table = stdout(&world.weir(&["top", "--once"]));
-    assert!(table.contains("pod:2f4c1a7e/0d1f2a3b4c5d /kub"), "{table}");
-    assert!(
-        table.contains("machine:qemu-1-vm /machine.slice/"),
-        "{table}"
-    );
-    daemon.signal(Signal::TERM);
-    daemon.end();
 }
 
 /// The files that a kubelet and its runtime make for the logs of [`POD`].

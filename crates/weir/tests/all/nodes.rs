@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which nodes the command takes for CXL memory, on machines as servers have them, and what it says of each.
 
-use crate::world::{Daemon, stderr, stdout, wait};
-use rustix::process::Signal;
+use crate::world::{stderr, stdout};
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Two sockets, high-bandwidth memory on nodes 2 and 3, and a CXL device on node 4.
 const HBM: &str = include_str!("trees/hbm.txt");
-const SOFT_RESERVED: &str = include_str!("trees/soft-reserved.txt");
 const DEVDAX: &str = include_str!("trees/devdax.txt");
 const HALFWAY: &str = include_str!("trees/halfway.txt");
 const DUMP: &str = "sys/kernel/debug/cxl-counter-driver/counter-dump";
@@ -79,39 +77,6 @@ impl Machine {
         serde_json::from_str(&stdout(&output))
             .unwrap_or_else(|e| panic!("{arguments:?}: {e} {said}"))
     }
-
-    /// A service with one process, all its memory on one node.
-    fn service(&self, name: &str, pid: u32, node: u32) {
-        let cgroup = format!("sys/fs/cgroup/system.slice/{name}");
-        self.write(&format!("{cgroup}/cgroup.procs"), &format!("{pid}\n"));
-        self.write(&format!("{cgroup}/cpu.max"), "max 100000\n");
-        self.write(&format!("{cgroup}/cpu.weight"), "100\n");
-        self.write(&format!("{cgroup}/cpu.stat"), &cpu_stat(0));
-        let stat = format!(
-            "{pid} (reader) S 1 1 1 0 -1 4194304 0 0 0 0 100 20 0 0 20 0 1 0 4000 0 0 0 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 \
-             0 0 0 0 0 0 0 0 0 0 0\n"
-        );
-        self.write(&format!("proc/{pid}/stat"), &stat);
-        let line = format!("0::/system.slice/{name}\n");
-        self.write(&format!("proc/{pid}/cgroup"), &line);
-        let maps = format!(
-            "7f0000000000 bind:{node} file=/dev/shm/data mapped=100000 N{node}=100000 kernelpagesize_kB=4\n"
-        );
-        self.write(&format!("proc/{pid}/numa_maps"), &maps);
-    }
-
-    /// One write of the same length: a reader sees the old file or the new one.
-    fn overwrite(&self, path: &str, text: &str) {
-        let file = fs::OpenOptions::new().write(true).open(self.path(path));
-        file.unwrap().write_all_at(text.as_bytes(), 0).unwrap();
-    }
-}
-
-fn cpu_stat(usec: u64) -> String {
-    format!(
-        "usage_usec {usec:020}\nuser_usec {usec:020}\nsystem_usec {:020}\n",
-        0
-    )
 }
 
 fn fact<'a>(doctor: &'a Value, name: &str) -> &'a Value {
@@ -169,45 +134,6 @@ fn high_bandwidth_memory_is_no_device() {
         .map(|n| &n["verdict"]["is_cxl"])
         .collect();
     assert_eq!(verdicts, [false, false, true]);
-}
-
-/// The dump of one group does not name its node. There is one node of CXL memory, so it is that.
-#[test]
-fn counts_are_of_the_node_of_cxl_memory() {
-    let machine = Machine::of(HBM);
-    machine.service("on-hbm.service", 1001, 2);
-    machine.service("on-cxl.service", 1002, 4);
-    let dump = |bytes: u64| format!("read write\n{bytes:020} {:020}\n", 0);
-    machine.write(DUMP, &dump(0));
-    let mut command = machine.command(&["run", "--json", "--interval", "20ms"]);
-    let daemon = Daemon::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    let snapshot = machine.path("run/weir/snapshot.json");
-    let mut step = 0;
-    wait("the workload on the device has bytes", &mut || {
-        step += 1;
-        machine.overwrite(DUMP, &dump(step << 20));
-        for name in ["on-hbm", "on-cxl"] {
-            let file = format!("sys/fs/cgroup/system.slice/{name}.service/cpu.stat");
-            machine.overwrite(&file, &cpu_stat(step * 1000));
-        }
-        let text = fs::read_to_string(&snapshot).unwrap_or_default();
-        let seen: Value = serde_json::from_str(&text).unwrap_or_default();
-        bytes_of(&seen, "/system.slice/on-cxl.service").is_some_and(|bytes| bytes > 0.0)
-    });
-    daemon.signal(Signal::TERM);
-    let ended = daemon.end();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for line in ended.stdout.lines() {
-        let seen: Value = serde_json::from_str(line).unwrap();
-        let of_hbm = bytes_of(&seen, "/system.slice/on-hbm.service");
-        assert!(of_hbm.is_none_or(|bytes| bytes == 0.0), "{line}");
-    }
-}
-
-fn bytes_of(snapshot: &Value, name: &str) -> Option<f64> {
-    let workloads = snapshot["plan"]["workloads"].as_array()?;
-    let found = workloads.iter().find(|workload| workload["id"] == name)?;
-    found["bandwidth"]["bytes_per_sec"].as_f64()
 }
 
 /// Two lines, and nothing that says which node each is of.
@@ -322,29 +248,6 @@ fn a_device_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn soft_reserved_memory_is_linked_to_its_window_and_device() {
-    let machine = Machine::of(SOFT_RESERVED);
-    let node = &machine.json(&["topology", "--json"])["nodes"][0];
-    assert_eq!(
-        (&node["dax"][0], &node["windows"][0]),
-        (&"dax0.0".into(), &"decoder0.0".into())
-    );
-    assert_eq!(node["devices"]["Ok"][0], "mem0");
-    let page = stdout(&machine.weir(&["topology"]));
-    assert!(page.contains("node1: 8.00 GiB, CXL memory"), "{page}");
-    assert!(
-        page.contains(
-            "dax0.0: 8.00 GiB of soft-reserved memory (hmem.0) at 0x2080000000 in decoder0.0"
-        ),
-        "{page}"
-    );
-    assert!(
-        page.contains("mem0, in no region") && !page.contains("nowhere"),
-        "{page}"
-    );
-}
-
-#[test]
 fn memory_that_is_a_file_in_dev_has_a_next_move_that_works() {
     let machine = Machine::of(DEVDAX);
     let doctor = machine.weir(&["doctor"]);
@@ -380,25 +283,4 @@ fn a_region_without_memory_is_called_that() {
     let region = &machine.json(&["topology", "--json"])["regions"][0];
     assert_eq!(region["start"]["Err"]["reason"], "not_supported");
     assert_eq!(region["is_committed"]["Ok"], false);
-}
-
-/// Sapphire Rapids before Linux 6.11: what `weir events` knows, `weir topology` knows.
-#[test]
-fn ports_that_have_a_number_are_ports() {
-    let machine = Machine::of("");
-    let cpu = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n";
-    machine.write("proc/cpuinfo", cpu);
-    for name in [
-        "uncore_type_12_0",
-        "uncore_type_12_10",
-        "uncore_type_12_2",
-        "uncore_type_3_0",
-    ] {
-        machine.write(&format!("sys/bus/event_source/devices/{name}/type"), "60\n");
-    }
-    let found = &machine.json(&["topology", "--json"])["port_pmus"];
-    assert_eq!(
-        *found,
-        serde_json::json!(["uncore_type_12_0", "uncore_type_12_2", "uncore_type_12_10"])
-    );
 }

@@ -76,33 +76,3 @@ fn a_latency_is_in_json_recording_and_export() {
         .count();
     assert!(recorded > 0, "{:?}", rows.last());
 }
-
-#[test]
-fn one_that_cannot_be_is_a_reason_and_nothing_else_suffers() {
-    // Node 1 is only in the files, and they do not say what is free there.
-    let world = World::new();
-    let ended = world.weir_for_ticks(20, &["run", "--probe", "--json"]);
-    let ticks = lines(&ended.stdout);
-    let last = ticks.last().unwrap();
-    let why = &last["latencies"][0]["mean_ns"]["value"]["Err"]["detail"];
-    assert!(why.as_str().unwrap().contains("node"), "{last}");
-    assert!(fact(last).get("Err").is_some());
-    let processes = &last["processes"]["/system.slice/heavy-a.service"];
-    assert!(processes["busiest"][0]["pid"].is_u64(), "{last}");
-    // Between two ticks of a busy machine the counters may stand still.
-    let read = |tick: &Value| tick["plan"]["devices"][0]["read_bytes_per_sec"].as_f64();
-    assert!(ticks.iter().any(|tick| read(tick) > Some(0.0)), "{last}");
-}
-
-#[test]
-fn without_the_option_there_is_no_load() {
-    let world = world_on_node_0();
-    let ended = world.weir_for_ticks(1, &["run", "--json"]);
-    let ticks = lines(&ended.stdout);
-    assert_eq!(
-        ticks[0]["latencies"],
-        serde_json::json!([]),
-        "{}",
-        ended.stderr
-    );
-}

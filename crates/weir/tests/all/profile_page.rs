@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--html`: pages of simulated servers, as a user makes them.
 
-use crate::desk::out;
+use crate::desk::{Desk, out};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -19,22 +19,12 @@ fn escaped(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
+/// `SEED.windows` and `SEED.idle` of a scenario, in this folder; the name of the first.
 fn recorded(dir: &Path, scenario: &str, seed: &str) -> String {
     let name = format!("{seed}.windows");
-    let made = weir(
-        dir,
-        &[
-            "sim",
-            scenario,
-            "--seed",
-            seed,
-            "--out",
-            &name,
-            "--idle-out",
-            &format!("{seed}.idle"),
-        ],
-    );
-    assert!(made.status.code().is_some_and(|code| code < 2), "{made:?}");
+    let [windows, idle] = Desk::new().recorded_bytes(scenario, seed);
+    fs::write(dir.join(&name), windows).unwrap();
+    fs::write(dir.join(format!("{seed}.idle")), idle).unwrap();
     name
 }
 
@@ -118,7 +108,7 @@ fn a_page_of_two_says_what_changed() {
 fn a_folder_that_cannot_be_made_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let file = recorded(dir, "healthy", "1");
+    let file = recorded(dir, "4-cxl-beside-cxl", "1");
     let made = weir(dir, &["report", &file, "--html", &file]);
     assert_eq!(made.status.code(), Some(2));
     let said = String::from_utf8(made.stderr).unwrap();

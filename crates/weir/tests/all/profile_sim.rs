@@ -326,32 +326,3 @@ fn wrong_arguments_are_answered() {
         "put {seed} into its name",
     );
 }
-
-/// What DRAM gives is a fact of the file, and the command line knows it better.
-#[test]
-fn without_cxl_memory_all_is_slower_where_dram_gives_less() {
-    let desk = Desk::new();
-    let [file, idle] = desk.recorded("random", "140024");
-    let speedups = |more: &[&str]| -> f64 {
-        let args = [&["report", &file, "--idle", &idle], more].concat();
-        let report = desk.json(&args);
-        let subjects = report["subjects"].as_array().unwrap();
-        let rows = subjects.iter().filter_map(|one| one["what_if"].as_array());
-        let without = rows.flatten().filter(|row| row["condition"] == "no_cxl");
-        let all: Vec<f64> = without
-            .map(|row| row["speedup"]["Ok"]["value"].as_f64().unwrap())
-            .collect();
-        assert!(all.len() > 5, "{all:?}");
-        all.iter().sum()
-    };
-    let said_so = speedups(&[]);
-    assert!(speedups(&["--dram-bandwidth", "20GB/s"]) < said_so);
-    assert!(speedups(&["--dram-bandwidth", "1TB/s"]) > said_so);
-    let wrong = desk.weir(&["report", &file, "--dram-bandwidth", "0"]);
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(
-        said(&wrong).contains("--dram-bandwidth"),
-        "{}",
-        said(&wrong)
-    );
-}

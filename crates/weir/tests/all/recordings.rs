@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is what `weir run` saw and decided in the recording, whatever ends it?
 
-use crate::world::desk::{Desk, as_kept, complaint, done};
-use crate::world::{HEAVY, LIGHT, World, long_name, stderr};
+use crate::world::desk::{Desk, as_kept, done};
+use crate::world::{World, long_name, stderr};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::fs;
 
 /// Records a run that limits, and gives what it printed.
 fn recorded(desk: &Desk, name: &str) -> String {
@@ -91,77 +90,6 @@ fn another_policy_and_set_point_decide_otherwise_on_what_was_seen() {
     assert!(
         !plain.contains("\"limit_cpus\":0."),
         "no workload was limited then"
-    );
-}
-
-#[test]
-fn figures_are_those_of_the_machine() {
-    let desk = Desk::new();
-    let file = desk.text("a.weir");
-    let world = World::new();
-    let daemon = world.start(&["record", &file, "--interval", "100ms"]);
-    let at = || world.snapshot()["plan"]["at"].as_f64();
-    let mut first = None;
-    world.wait("more than four seconds are recorded", || {
-        let now = at();
-        first = first.or(now);
-        now.zip(first)
-            .is_some_and(|(now, first)| now > first + 4.5e9)
-    });
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.end().code, Some(0));
-    let csv = done(&["export", &file]);
-    let mut lines = csv.lines();
-    let titles: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let column = |name: &str| titles.iter().position(|title| *title == name).unwrap();
-    let rates = |workload: &str| -> Vec<f64> {
-        let rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let of = rows.filter(|row| row[column("workload")] == workload);
-        // The first span has the first tick in it, which has no rate.
-        of.skip(1)
-            .map(|row| row[column("bytes_per_sec")].parse().unwrap())
-            .collect()
-    };
-    let mean = |workload: &str| {
-        let found = rates(workload);
-        assert!(found.len() >= 2, "{csv}");
-        found.iter().sum::<f64>() / found.len() as f64
-    };
-    let light = mean(LIGHT) / 0.05;
-    for heavy in HEAVY {
-        let found = mean(heavy) / light;
-        assert!(
-            (found - 1.0).abs() < 0.1,
-            "by CPU, {heavy} has {found} of the light one"
-        );
-    }
-    let devices = done(&["export", &file, "--table", "devices", "--format", "jsonl"]);
-    let last: Value = serde_json::from_str(devices.lines().last().unwrap()).unwrap();
-    let (read, write) = (&last["read_bytes_per_sec"], &last["write_bytes_per_sec"]);
-    let ratio = read.as_f64().unwrap() / write.as_f64().unwrap();
-    assert!(
-        (ratio - 3.0).abs() < 0.1,
-        "three quarters are reads: {devices}"
-    );
-    let part = done(&["export", &file, "--from", "2s", "--to", "3s"]);
-    assert!(
-        part.lines().count() < csv.lines().count() && part.lines().count() > 1,
-        "{part}"
-    );
-    let influx = done(&["export", &file, "--format", "influx"]);
-    assert!(
-        influx.starts_with("weir_workload,session=1,workload=/"),
-        "{influx}"
-    );
-    let out = desk.text("a.parquet");
-    done(&["export", &file, "--format", "parquet", "--out", &out]);
-    assert!(fs::read(&out).unwrap().starts_with(b"PAR1"));
-    let said = complaint(&["export", &file, "--json", "--format", "openmetrics"]);
-    assert!(said.contains("leave --format out"), "{said}");
-    let again = complaint(&["export", &file, "--format", "parquet", "--out", &out]);
-    assert!(
-        again.contains("exists: give another name, or delete it"),
-        "{again}"
     );
 }
 

@@ -4,7 +4,7 @@
 
 use crate::world::desk::{Desk, done};
 use crate::world::manager::{Service, without_terminal};
-use crate::world::{Daemon, HEAVY, World, stderr, stdout};
+use crate::world::{Daemon, HEAVY, World, stdout};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -202,28 +202,6 @@ fn an_observer_does_not_begin_to_limit() {
 }
 
 #[test]
-fn a_name_that_fits_nothing_is_reported_after_a_reload() {
-    let world = World::new();
-    let (file, service) = limiting(&world, &["--json"]);
-    fs::write(
-        &file,
-        GOOD.to_owned() + "exclude = ['/batch.slice/hevy-c']\n",
-    )
-    .unwrap();
-    service.reload();
-    world.wait("it is known", || {
-        let facts = world.snapshot()["description"]["facts"].clone();
-        let all = facts.as_array().into_iter().flatten();
-        all.into_iter().any(|fact| fact["name"] == "names.exclude")
-    });
-    world.wait_for_ticks(2);
-    service.daemon.signal(Signal::TERM);
-    let ended = service.daemon.end();
-    let said = ended.stderr.matches("hevy-c\" fits no workload").count();
-    assert_eq!(said, 1, "{}", ended.stderr);
-}
-
-#[test]
 fn a_recording_goes_on_with_other_settings() {
     let (world, desk) = (World::new(), Desk::new());
     let recording = desk.text("a.weir");
@@ -255,49 +233,6 @@ fn a_reload_and_an_end_at_once_end_it_and_restore() {
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(limits(&world), [false; 3]);
     }
-}
-
-#[test]
-fn after_a_kill_right_after_a_reload_reset_restores_exactly() {
-    for text in [
-        GOOD,
-        "limit = true\nset-point = '200MiB/s'\nexclude = ['*heavy-c']\n",
-    ] {
-        let world = World::new();
-        world.set_cpu_max(HEAVY[0], "90000 50000\n");
-        let file = world.path("weir.toml");
-        fs::write(&file, GOOD).unwrap();
-        let service = Service::start_by(&world, &file, &[]);
-        world.wait("limited", || {
-            world.cpu_max(HEAVY[0]) != "90000 50000" && limits(&world) == ALL
-        });
-        fs::write(&file, text).unwrap();
-        service.reload();
-        service.daemon.signal(Signal::KILL);
-        assert_eq!(service.daemon.end().code, None);
-        assert_ne!(world.cpu_max(HEAVY[0]), "90000 50000");
-        let reset = world.weir(&["reset"]);
-        assert_eq!(reset.status.code(), Some(0), "{}", stderr(&reset));
-        assert_eq!(world.cpu_max(HEAVY[0]), "90000 50000");
-        assert_eq!(world.cpu_max(HEAVY[1]), FREE);
-        assert_eq!(world.cpu_max(HEAVY[2]), FREE);
-    }
-}
-
-#[test]
-fn without_a_settings_file_a_hang_up_changes_nothing() {
-    let world = World::new();
-    let args = ["run", "--limit", "--set-point", "300MiB/s"];
-    let service = Service::start(&world, &args);
-    world.wait("all are limited", || limits(&world) == ALL);
-    let told = service.reload();
-    assert!(
-        told.contains("without a settings file (--config)"),
-        "{told}"
-    );
-    world.wait_for_ticks(5);
-    assert_eq!(limits(&world), ALL);
-    end(&world, service);
 }
 
 /// weir with this terminal as its own.

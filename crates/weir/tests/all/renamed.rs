@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is each former name of a flag, a value or a key an error that says the one of today, with exit code 2, and
-//! does nothing else?
+//! Is each former name of a flag or a value an error that says the one of today, with exit code 2, and does
+//! nothing else?
 
-use crate::sim::{small, stderr, weir};
-use crate::world::desk::Desk;
-use std::fs;
+use crate::sim::{stderr, weir};
 
 /// What it said: one error, exit code 2, nothing on stdout.
 fn refusal(args: &[&str]) -> String {
-    refusal_with(2, args)
-}
-
-fn refusal_with(code: i32, args: &[&str]) -> String {
     let output = weir(args);
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
     assert!(output.stdout.is_empty(), "{args:?}");
     assert!(!said.contains("panicked"), "{said}");
     said
@@ -112,53 +106,4 @@ fn each_former_value_names_the_one_of_today() {
     }
     let said = refusal(&["sim", "step", "--backend", "none,scx-full"]);
     assert!(said.contains("sched-ext-full now"), "{said}");
-}
-
-#[test]
-fn each_former_key_names_the_one_of_today() {
-    let desk = Desk::new();
-    let file = desk.text("weir.toml");
-    for (text, wanted) in [
-        (
-            "shares = 'auto'",
-            "unknown key shares: it is called attribution now",
-        ),
-        ("share-event = 'x'", "it is called attribution-event now"),
-        ("by = 'cgroup'", "it is called workloads now"),
-        ("attribution = 'counts'", "it is called \"task-counts\" now"),
-        ("backend = 'scx'", "it is called \"sched-ext\" now"),
-    ] {
-        fs::write(&file, format!("limit = false\n{text}\n")).unwrap();
-        for (command, code) in [("run", 78), ("doctor", 2)] {
-            let said = refusal_with(code, &[command, "--config", &file]);
-            assert!(said.contains(wanted), "{text}: {said}");
-            assert!(said.contains("line 2"), "{text}: {said}");
-        }
-    }
-}
-
-#[test]
-fn each_former_key_of_a_scenario_names_the_one_of_today() {
-    let dir = tempfile::tempdir().unwrap();
-    for (more, wanted) in [
-        (
-            "[sensors]\nshares = \"counts\"\n",
-            "called sensors.attribution now",
-        ),
-        (
-            "[sensors]\nattribution = \"samples\"\n",
-            "called sampling now",
-        ),
-        (
-            "[expect.backends.cgroup]\nrmse_ratio_max = 1.0\n",
-            "called cpu-max now",
-        ),
-        (
-            "[expect.backends.scx-looks]\nrmse_ratio_max = 1.0\n",
-            "called sched-ext-polled now",
-        ),
-    ] {
-        let said = refusal(&["sim", &small(dir.path(), more)]);
-        assert!(said.contains(wanted), "{more}: {said}");
-    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does `weir run` measure, limit, and give everything back, whatever ends it?
 
-use crate::world::{Daemon, HEAVY, INTENSITY, LIGHT, MIB, World, stderr, stdout, wait};
+use crate::world::{HEAVY, INTENSITY, LIGHT, MIB, World, stderr, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -49,13 +49,6 @@ fn sum_of(snapshots: &[Value], id: &str) -> f64 {
     let its = workloads.flatten().filter(|w| w["id"] == id);
     its.filter_map(|w| w["bandwidth"]["bytes_per_sec"].as_f64())
         .sum()
-}
-
-fn verdict<'a>(snapshot: &'a Value, id: &str) -> &'a Value {
-    let all = snapshot["plan"]["workloads"].as_array().unwrap();
-    all.iter()
-        .find(|v| v["id"] == id)
-        .unwrap_or_else(|| panic!("{id} is not in {all:?}"))
 }
 
 #[test]
@@ -175,94 +168,6 @@ fn limiting_holds_the_set_point_and_sigterm_restores_exactly() {
 }
 
 #[test]
-fn sigint_restores_too() {
-    let world = World::new();
-    let daemon = world.start_limiting();
-    daemon.signal(Signal::INT);
-    assert_eq!(daemon.end().code, Some(0));
-    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
-}
-
-#[test]
-fn after_a_kill_reset_restores_exactly() {
-    let world = World::new();
-    world.set_cpu_max(HEAVY[0], "90000 50000\n");
-    let daemon = world.start(&["run", "--limit", "--set-point", "300MiB/s"]);
-    world.wait("limited", || {
-        let others = [HEAVY[1], HEAVY[2]].map(|name| world.cpu_max(name));
-        world.cpu_max(HEAVY[0]) != "90000 50000" && others.iter().all(|max| max != "max 100000")
-    });
-    daemon.signal(Signal::KILL);
-    assert_eq!(daemon.end().code, None);
-    assert_ne!(
-        world.cpu_max(HEAVY[0]),
-        "90000 50000",
-        "the kill left the limit in place"
-    );
-    let output = world.weir(&["reset"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stdout(&output).contains("3"), "{}", stdout(&output));
-    assert_eq!(world.cpu_max(HEAVY[0]), "90000 50000");
-    assert_eq!(world.cpu_max(HEAVY[1]), "max 100000");
-    assert_eq!(world.cpu_max(HEAVY[2]), "max 100000");
-    let again = world.weir(&["reset", "--json"]);
-    assert_eq!(
-        again.status.code(),
-        Some(0),
-        "a second reset finds nothing and is content"
-    );
-    serde_json::from_str::<Value>(&stdout(&again)).unwrap();
-}
-
-#[test]
-fn after_a_kill_the_next_start_restores() {
-    let world = World::new();
-    let daemon = world.start_limiting();
-    daemon.signal(Signal::KILL);
-    drop(daemon);
-    assert_ne!(world.cpu_max(HEAVY[0]), "max 100000");
-    // A set-point that no workload reaches: only the start can have restored the limit.
-    let next = world.start(&["run", "--limit", "--set-point", "4000GiB/s"]);
-    world.wait("restored", || {
-        HEAVY
-            .iter()
-            .all(|cgroup| world.cpu_max(cgroup) == "max 100000")
-    });
-    next.signal(Signal::TERM);
-    assert_eq!(next.end().code, Some(0));
-}
-
-#[test]
-fn reset_refuses_while_a_weir_is_running() {
-    let world = World::new();
-    let daemon = world.start_limiting();
-    let output = world.weir(&["reset"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains(&daemon.pid().to_string()),
-        "{}",
-        stderr(&output)
-    );
-    assert_ne!(world.cpu_max(HEAVY[0]), "max 100000");
-    let second = world.weir(&[
-        "run",
-        "--limit",
-        "--set-point",
-        "1GiB/s",
-        "--duration",
-        "1s",
-    ]);
-    assert_eq!(second.status.code(), Some(75), "a second weir was let in");
-    assert!(
-        stderr(&second).contains(&daemon.pid().to_string()),
-        "{}",
-        stderr(&second)
-    );
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.end().code, Some(0));
-}
-
-#[test]
 fn a_reader_that_leaves_ends_it_well() {
     let world = World::new();
     let mut command = world.command(&["run", "--limit", "--set-point", "300MiB/s", "--json"]);
@@ -288,43 +193,6 @@ fn a_reader_that_leaves_ends_it_well() {
 }
 
 #[test]
-fn a_reader_that_stops_does_not_stop_the_loop() {
-    let world = World::new();
-    let mut command = world.command(&[
-        "run",
-        "--limit",
-        "--set-point",
-        "300MiB/s",
-        "--json",
-        "--interval",
-        "20ms",
-    ]);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let unread = child.stdout.take().unwrap();
-    let daemon = Daemon::adopt(child);
-    let seq = || {
-        let text = std::fs::read_to_string(world.path("run/weir/snapshot.json")).ok()?;
-        serde_json::from_str::<Value>(&text).ok()?["plan"]["seq"].as_u64()
-    };
-    // 64 KiB of pipe and 64 lines of queue: after a hundred lines of a kilobyte and more both are full.
-    world.wait("many ticks", || seq().is_some_and(|seq| seq > 150));
-    daemon.signal(Signal::TERM);
-    let ended = daemon.end();
-    drop(unread);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("lines of JSON were dropped"),
-        "{}",
-        ended.stderr
-    );
-    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
-}
-
-#[test]
 fn a_full_disk_behind_stdout_is_trouble_and_restores() {
     let world = World::new();
     let full = std::fs::OpenOptions::new()
@@ -342,61 +210,6 @@ fn a_full_disk_behind_stdout_is_trouble_and_restores() {
     assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
 }
 
-/// Files of a removed cgroup can still be read here, unlike on a real kernel; that such a read counts
-/// as a skip is tested in weir-linux. Here the question is whether the loop goes on without it.
-#[test]
-fn a_cgroup_that_vanishes_is_let_go() {
-    let world = World::new();
-    let daemon = world.start_limiting();
-    world.remove_cgroup(HEAVY[0]);
-    let listed = || {
-        let text =
-            std::fs::read_to_string(world.path("run/weir/snapshot.json")).unwrap_or_default();
-        text.contains(HEAVY[0]) || text.is_empty()
-    };
-    world.wait("it is not listed any more", || !listed());
-    assert_ne!(
-        world.cpu_max(HEAVY[1]),
-        "max 100000",
-        "the others are still held"
-    );
-    daemon.signal(Signal::TERM);
-    let ended = daemon.end();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(world.cpu_max(HEAVY[1]), "max 100000");
-}
-
-#[test]
-fn a_malformed_file_of_a_cgroup_is_a_counted_skip() {
-    let world = World::new();
-    let daemon = world.start_limiting();
-    let broken = world.path("sys/fs/cgroup/broken.service");
-    std::fs::create_dir(&broken).unwrap();
-    std::fs::write(broken.join("cpu.stat"), [0xff; 100]).unwrap();
-    std::fs::write(broken.join("cgroup.procs"), "1000\n").unwrap();
-    let skips = || {
-        let text = std::fs::read_to_string(world.path("run/weir/snapshot.json")).ok()?;
-        let snapshot = serde_json::from_str::<Value>(&text).ok()?;
-        let named = snapshot["skipped"]
-            .to_string()
-            .contains("/broken.service/cpu.stat");
-        named.then(|| snapshot["skipped_total"].as_u64()).flatten()
-    };
-    world.wait("a skip is counted and named", || {
-        skips().is_some_and(|count| count > 0)
-    });
-    world.wait_for_ticks(20);
-    assert!(
-        skips().unwrap() < 10,
-        "the same skip is counted at each tick: {:?}",
-        skips()
-    );
-    daemon.signal(Signal::TERM);
-    let ended = daemon.end();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(world.cpu_max(HEAVY[1]), "max 100000");
-}
-
 #[test]
 fn malformed_counters_are_said_once_and_survived() {
     let world = World::new();
@@ -409,7 +222,7 @@ fn malformed_counters_are_said_once_and_survived() {
     world.wait_for_ticks(20);
     world.break_counters(false);
     world.wait("the rate is known again", || rate().is_some());
-    daemon.signal(Signal::TERM);
+    daemon.signal(Signal::INT);
     let ended = daemon.end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let said = ended.stderr.matches("its counters cannot be read").count();
@@ -430,30 +243,6 @@ fn malformed_counters_are_said_once_and_survived() {
     );
     assert!(device_rate(ticks.last().unwrap()).is_some());
     assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
-}
-
-#[test]
-fn excluded_workloads_keep_their_cpu() {
-    let world = World::new();
-    let args = [
-        "run",
-        "--limit",
-        "--set-point",
-        "800MiB/s",
-        "--exclude",
-        "/batch.slice/*",
-        "--exclude",
-        "*-a.service",
-    ];
-    let daemon = world.start(&args);
-    world.wait("the third is limited", || {
-        world.cpu_max(HEAVY[1]) != "max 100000"
-    });
-    world.wait_for_ticks(20);
-    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
-    assert_eq!(world.cpu_max(HEAVY[2]), "max 100000");
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.end().code, Some(0));
 }
 
 #[test]
@@ -480,13 +269,4 @@ fn an_observer_is_published_only_while_no_weir_limits() {
     );
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().code, Some(0));
-}
-
-#[test]
-fn processes_are_workloads_too() {
-    let world = World::new();
-    let ended = world.weir_for_ticks(1, &["run", "--workloads", "process", "--json"]);
-    let ticks = lines(&ended.stdout);
-    // Process id and start time of the first reader, as the fake machine has them.
-    verdict(ticks.last().unwrap(), "pid:1000@4000");
 }

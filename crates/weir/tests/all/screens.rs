@@ -117,74 +117,6 @@ fn top_and_explain_show_what_the_daemon_does() {
     );
 }
 
-/// A profile as `weir calibrate` stores it, of the device of these files.
-fn store_profile(world: &World, knee: &str) {
-    let snapshot = json(world, &["top", "--json"]);
-    let groups = snapshot["description"]["groups"].as_array().unwrap();
-    let sizes = groups
-        .iter()
-        .map(|group| group["size_bytes"].as_u64().unwrap());
-    let profile = format!(
-        "schema_version = 1\ndevice = \"weir_cxl0\"\nnode = 1\nsize_bytes = {}\nmeasured_unix_sec = \
-         1700000000\nweir_version = \"0\"\nthreads = 1\nmix = \"reads\"\nbandwidth_from = \
-         \"counters\"\ncomplete = true\nidle_latency_ns = 360.0\n[knee]\nbandwidth_bytes_per_sec = \
-         {knee}\nlatency_ns = 700.0\nfit_error_ratio = 0.01\n[[point]]\nbandwidth_bytes_per_sec = \
-         1e12\nlatency_ns = 900.0\nlatency_median_ns = 900.0\nlatency_p99_ns = \
-         900.0\nlatency_error_ratio = 0.01\n",
-        sizes.sum::<u64>()
-    );
-    world.write("var/lib/weir/devices/weir_cxl0.toml", &profile);
-}
-
-#[test]
-fn an_observer_says_what_overloads_the_device_and_what_limits_would_do() {
-    let world = World::new();
-    let daemon = world.start(&["run", "--set-point", "300MiB/s"]);
-    world.wait_for_ticks(20);
-    let page = stdout(&world.weir(&["explain"]));
-    assert!(
-        page.contains("no workload is limited: weir observes only\nwith --limit, "),
-        "{page}"
-    );
-    assert!(page.contains(" workloads would be limited now: "), "{page}");
-    store_profile(&world, "1e8");
-    let light = stdout(&world.weir(&["explain", LIGHT]));
-    let first = light.lines().next().unwrap();
-    assert!(
-        first.contains(" % of its knee (95.4 MiB/s), set-point 300 MiB/s"),
-        "{light}"
-    );
-    assert!(
-        light.contains("\n  the device moves more than its knee, so accesses wait: "),
-        "{light}"
-    );
-    store_profile(&world, "1e11");
-    let light = stdout(&world.weir(&["explain", LIGHT]));
-    assert!(light.contains(" % of its knee (93.1 GiB/s)"), "{light}");
-    assert!(!light.contains("wait"), "{light}");
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.end().code, Some(0));
-}
-
-#[test]
-fn a_killed_daemon_is_not_taken_for_a_living_one() {
-    let world = World::new();
-    let daemon = world.start_limiting();
-    let kept = world.path("kept.json");
-    world.wait("a snapshot", || {
-        std::fs::copy(world.path("run/weir/snapshot.json"), &kept).is_ok()
-    });
-    daemon.signal(Signal::KILL);
-    drop(daemon);
-    let page = world.weir(&["explain"]);
-    assert_eq!(page.status.code(), Some(2));
-    assert!(stderr(&page).contains("weir reset"), "{}", stderr(&page));
-    let table = stdout(&world.weir(&["top", "--once"]));
-    assert!(table.contains("no weir is running"), "{table}");
-    let old = stdout(&world.weir(&["top", "--once", "--snapshot", kept.to_str().unwrap()]));
-    assert!(old.contains("from a file"), "{old}");
-}
-
 #[test]
 fn hostile_names_reach_no_terminal() {
     let evil = "/system.slice/\u{1b}[2J\u{1b}]0;root\u{7}\nevil\u{202e}.service";
@@ -220,31 +152,6 @@ fn hostile_names_reach_no_terminal() {
             .to_string()
             .contains("evil")
     );
-}
-
-#[test]
-fn doctor_says_what_is_there_and_what_is_lacking() {
-    let world = World::new();
-    let whole = world.weir(&["doctor"]);
-    assert_eq!(whole.status.code(), Some(0), "{}", stdout(&whole));
-    assert!(
-        stdout(&whole).contains("weir can limit here"),
-        "{}",
-        stdout(&whole)
-    );
-    let report = json(&world, &["doctor", "--json"]);
-    assert_eq!(report["can_limit"], true);
-    world.take_away("sys/class");
-    std::fs::write(world.path("sys/devices/system/node/has_memory"), "0\n").unwrap();
-    let output = world.weir(&["doctor"]);
-    assert_eq!(output.status.code(), Some(1));
-    let text = stdout(&output);
-    assert!(
-        text.contains("a CXL memory device is needed") && text.contains('→'),
-        "{text}"
-    );
-    let report = json(&world, &["doctor", "--json"]);
-    assert_eq!(report["can_observe"], false);
 }
 
 #[test]

@@ -43,23 +43,6 @@ fn the_manager_hears_of_start_turns_and_end() {
     assert_eq!(service.daemon.end().code, Some(0));
 }
 
-#[test]
-fn a_watchdog_of_another_process_is_not_fed() {
-    let world = World::new();
-    let (usec, pid) = (OsStr::new("2000"), OsStr::new("1"));
-    let variables = [("WATCHDOG_USEC", usec), ("WATCHDOG_PID", pid)];
-    let service = Service::start_with(&world, &LIMIT, &variables);
-    service.told("READY=1");
-    world.wait_for_ticks(5);
-    service.daemon.signal(Signal::TERM);
-    let mut last = service.any();
-    while !last.contains("STOPPING=1") {
-        assert!(!last.contains("WATCHDOG"), "{last}");
-        last = service.any();
-    }
-    assert_eq!(service.daemon.end().code, Some(0));
-}
-
 /// stderr as systemd makes it, by way of a file.
 fn to_journal(world: &World, args: &[&str]) -> (Command, PathBuf) {
     let path = world.path("journal");
@@ -97,20 +80,6 @@ fn the_journal_gets_priorities_and_no_times() {
         "{text}"
     );
     assert_eq!(text.lines().count(), 1, "{text}");
-}
-
-#[test]
-fn a_stream_that_is_not_stderr_is_no_journal() {
-    let world = World::new();
-    let mut command = without_terminal(&world, &[&LIMIT[..], &["--duration", "200ms"]].concat());
-    command.env("JOURNAL_STREAM", "1:1");
-    let output = command.output().unwrap();
-    assert!(
-        stderr(&output).starts_with("weir limits: "),
-        "{}",
-        stderr(&output)
-    );
-    assert!(!stderr(&output).contains("<6>"), "{}", stderr(&output));
 }
 
 #[test]
@@ -293,43 +262,5 @@ fn a_run_directory_that_takes_nothing_is_a_clear_line() {
     }
     if let Some(output) = on_disk(&world, "size=64k,nr_inodes=8", full) {
         ends(&world, &output, 74, "No space left on device");
-    }
-}
-
-#[test]
-fn a_capability_that_is_lacking_is_a_line() {
-    let world = World::new();
-    for (name, without) in [
-        ("sys_ptrace", "CAP_SYS_PTRACE: memory of processes"),
-        ("sys_nice", "CAP_SYS_NICE: the loop"),
-        ("perfmon", "CAP_PERFMON: performance counters"),
-        ("bpf", "CAP_BPF: processes and CPU time"),
-        ("dac_override", "CAP_DAC_OVERRIDE: cgroups"),
-        ("sys_admin", "CAP_SYS_ADMIN: weir's own scheduler"),
-    ] {
-        // Only another back end than cpu-max needs that one.
-        let backend = if name == "sys_admin" {
-            "auto"
-        } else {
-            "cpu-max"
-        };
-        let how = ["--duration", "100ms", "--backend", backend];
-        let weir = without_terminal(&world, &[&LIMIT[..], &how].concat());
-        let mut command = Command::new("setpriv");
-        command.arg(format!("--bounding-set=-{name}"));
-        command.args(weir.get_args().collect::<Vec<_>>());
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        let said = stderr(&output);
-        if said.contains("setpriv: ") {
-            eprintln!("SKIP {name}: {said}");
-            continue;
-        }
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        assert_eq!(
-            said.matches(&format!("warning: no {without}")).count(),
-            1,
-            "{said}"
-        );
-        assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
     }
 }

@@ -110,42 +110,6 @@ fn each_back_end_and_seed_is_checked() {
 }
 
 #[test]
-fn bounds_that_nothing_reads_are_refused_by_line_and_key() {
-    let dir = tempfile::tempdir().unwrap();
-    for (more, says) in [
-        (
-            "[expect.backends.scxfull]\nrmse_ratio_max = 0.1\n",
-            ":19: expect.backends.scxfull",
-        ),
-        (
-            "[expect]\n[expect.backends.cpu-max.backends.sched-ext]\nrmse_ratio_max = 0.1\n",
-            ":20: expect.backends.cpu-max.backends",
-        ),
-        (
-            "[expect.backend.sched-ext]\nrmse_ratio_max = 0.1\n",
-            "unknown field `backend`",
-        ),
-        (
-            "[expect.backends.sched-ext]\nrmse_max = 0.1\n",
-            "unknown field `rmse_max`",
-        ),
-        (
-            "[expect]\n\nrmse_ratio_max = nan\n",
-            ":21: expect.rmse_ratio_max = NaN",
-        ),
-        (
-            "[expect]\nbackends = { sched-ext = {} }\n",
-            ":20: expect.backends.sched-ext = empty",
-        ),
-    ] {
-        let output = weir(&["sim", &small(dir.path(), more)]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{more}: {said}");
-        assert!(said.contains(says), "{more}: {said}");
-    }
-}
-
-#[test]
 fn every_scenario_that_is_built_in_states_bounds() {
     let list: Value = serde_json::from_str(&done(&["sim", "--list", "--json"])).unwrap();
     let names = list

@@ -5,8 +5,6 @@ use crate::sim::{done, stderr, stdout, weir};
 use serde_json::Value;
 use std::fs;
 
-const PROFILE: &str = include_str!("../../../weir-hw/profiles/agilex7-type2.toml");
-
 fn json(args: &[&str]) -> Value {
     serde_json::from_str(&done(args)).unwrap()
 }
@@ -160,45 +158,6 @@ fn nonsense_is_refused_with_the_next_move() {
     }
     let said = refused(&["sim", "--seed", "3", "type2"]);
     assert!(said.contains("no scenario is called `type2`"), "{said}");
-}
-
-#[test]
-fn a_profile_without_a_stage_or_with_a_negative_one_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("mine.toml");
-    let name = path.to_str().unwrap();
-    let run = |text: &str| {
-        fs::write(&path, text).unwrap();
-        weir(&["sim", "type2", "--json", "--profile", name])
-    };
-    let slower = run(&PROFILE.replace(
-        "ns = 35.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
-        "ns = 70.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
-    ));
-    assert_eq!(slower.status.code(), Some(0), "{}", stderr(&slower));
-    assert!(stdout(&slower).contains("\"is_met\": false"));
-    for (from, to, words) in [
-        (
-            "name = \"link\"",
-            "name = \"linc\"",
-            "no stage is called `linc`",
-        ),
-        (
-            "ns = 35.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
-            "ns = -1.0\nfrom = \"fitted\"\nwhy = \"NC-wr",
-            "stage `link`, ns is -1",
-        ),
-        (
-            "name = \"agilex7-type2\"",
-            "",
-            "line 1, column 1: missing field `name`",
-        ),
-    ] {
-        let output = run(&PROFILE.replace(from, to));
-        assert_eq!(output.status.code(), Some(2));
-        let said = stderr(&output);
-        assert!(said.contains(words) && said.contains("mine.toml"), "{said}");
-    }
 }
 
 /// Runs an engine on files with these bytes: its bytes and its figures.

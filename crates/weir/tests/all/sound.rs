@@ -2,9 +2,8 @@
 //! Is a count that cannot be dropped, and never recorded, exported or acted on?
 
 use crate::metrics::{OPEN_METRICS, scrape, value};
-use crate::world::desk::{Desk, done};
+use crate::world::World;
 use crate::world::server::free_address;
-use crate::world::{HEAVY, World};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -57,31 +56,6 @@ fn a_jump_costs_one_figure_and_its_reason_is_there() {
 }
 
 #[test]
-fn a_jump_is_in_no_recording_and_in_no_export() {
-    let world = World::new();
-    let desk = Desk::new();
-    let file = desk.text("jump.weir");
-    let daemon = world.start(&["record", &file, "--interval", "50ms"]);
-    world.wait_for_ticks(5);
-    world.jump_counters(JUMP);
-    world.wait_for_ticks(10);
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.end().code, Some(0));
-    let rows = done(&["export", &file, "--table", "devices", "--format", "jsonl"]);
-    for row in rows.lines() {
-        let row: Value = serde_json::from_str(row).unwrap();
-        let rate = row["read_bytes_per_sec"].as_f64();
-        assert!(rate.is_none_or(|rate| rate < MOST), "{row}");
-    }
-    // Neither is the count itself kept: what is recorded is what is decided from.
-    for line in done(&["replay", &file]).lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
-        assert!(reads(&line).is_none_or(|rate| rate < MOST), "{line}");
-    }
-    done(&["replay", &file, "--check"]);
-}
-
-#[test]
 fn a_jump_is_in_no_metric_and_is_counted_there() {
     let world = World::new();
     let address = free_address();
@@ -112,38 +86,4 @@ fn a_jump_is_in_no_metric_and_is_counted_there() {
     assert!(value(&page(), "weir_skips_total").is_some_and(|count| count >= 1.0));
     daemon.signal(Signal::TERM);
     daemon.end();
-}
-
-#[test]
-fn a_jump_of_a_counter_limits_no_workload() {
-    let world = World::new();
-    // More than all of them want, also in an interval that makes up for seconds in which the machine of files
-    // had no CPU. The jump is more than that in any interval.
-    let daemon = world.start(&["run", "--limit", "--set-point", "500GiB/s"]);
-    world.wait_for_ticks(10);
-    world.jump_counters(JUMP);
-    world.wait_for_ticks(20);
-    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
-    daemon.signal(Signal::TERM);
-    daemon.end();
-}
-
-#[test]
-fn a_link_bounds_tighter_than_nothing_does() {
-    let world = World::new();
-    let device = "sys/class/weir_cxl/weir_cxl0/device";
-    // That is 0.31 GB/s. Twice as much is believed, and its readers have 0.9.
-    world.write(&format!("{device}/current_link_speed"), "2.5 GT/s PCIe\n");
-    world.write(&format!("{device}/current_link_width"), "1\n");
-    let daemon = world.start(&["run", "--json"]);
-    world.wait_for_ticks(10);
-    daemon.signal(Signal::TERM);
-    let ended = daemon.end();
-    assert!(
-        ended.stderr.contains("at most 0.62 GB/s"),
-        "{}",
-        ended.stderr
-    );
-    let page = String::from_utf8(world.weir(&["doctor"]).stdout).unwrap();
-    assert!(page.contains("2.5 GT/s, 1 lanes"), "{page}");
 }

@@ -92,7 +92,7 @@ fn weir(root: &Path, args: &[&str]) -> std::process::Output {
 #[test]
 fn names_are_left_out_unless_they_are_wanted() {
     let secret = "/system.slice/secret-customer.service";
-    let world = World::with(&[secret]);
+    let world = World::on_disk(&[secret]);
     // A path of that cgroup in the reasons of facts.
     world.write(&format!("sys/fs/cgroup{secret}/cgroup.type"), "threaded\n");
     let host = rustix::system::uname()

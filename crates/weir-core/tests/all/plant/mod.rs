@@ -13,15 +13,16 @@
 //!
 //! Shortcuts against a real kernel: no competition for CPUs, no slack timers, one thread is one CPU.
 
+use crate::parts::{GROUP, limit_of, machine, read, workload};
 use weir_core::seam::observation::{
-    GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind, WorkloadReading,
+    Excluded, GroupReading, LatencyReading, LatencySource, Missing, WorkloadReading,
 };
-use weir_core::seam::plan::{ActionKind, OutcomeKind};
-use weir_core::seam::topology::{Actuator, Device, Group, TaskEvent};
+use weir_core::seam::plan::OutcomeKind;
+use weir_core::seam::topology::{Lever, TaskEvent};
 use weir_core::units::GIB;
 use weir_core::{
-    Bytes, BytesPerSec, CpuShare, Description, DeviceId, GroupId, Nanos, Observation, Outcome,
-    Plan, Platform, PlatformError, Reading, WorkloadId,
+    Bytes, BytesPerSec, Config, Description, Nanos, Observation, Outcome, Plan, Platform,
+    PlatformError, Reading, State, WorkloadId, step,
 };
 
 /// What the device can carry, in bytes per second.
@@ -99,46 +100,19 @@ pub struct Plant {
     pub latencies: Vec<f64>,
     pub dice: Dice,
     seq: u64,
-    description: Description,
+    pub description: Description,
 }
-
-pub const GROUP: GroupId = GroupId {
-    device: DeviceId(0),
-    index: 0,
-};
 
 impl Plant {
     pub fn new(seed: u64, heavy: usize) -> Self {
         println!("seed {seed}");
-        let device = Device {
-            id: DeviceId(0),
-            name: "plant".into(),
-            capacity_bytes_per_sec: Some(BytesPerSec::new(CAPACITY)),
-            counter_mask_bytes: u64::MAX,
-            counted_by: weir_core::seam::topology::CountedBy::Model,
-        };
-        let description = Description {
-            kernel: "plant".into(),
-            cpu_count: 8,
-            devices: vec![device],
-            groups: vec![Group {
-                id: GROUP,
-                node: None,
-                size_bytes: Bytes(1 << 30),
-            }],
-            actuator: Some(Actuator {
-                name: "cpu-max".into(),
-                levers: vec![weir_core::seam::topology::Lever::CpuTime],
-                min_cpus: 0.001,
-                grain_ns: Nanos(TICK),
-                refill_on_write_ratio: 1.0,
-                period_ns: Nanos(PERIOD),
-                min_quota_ns: Nanos(0),
-                is_exact: false,
-            }),
-            task_events: Vec::new(),
-            facts: Vec::new(),
-        };
+        let mut description = machine(8, &[GROUP], &[Lever::CpuTime]);
+        for device in &mut description.devices {
+            device.capacity_bytes_per_sec = Some(BytesPerSec::new(CAPACITY));
+        }
+        if let Some(actuator) = &mut description.actuator {
+            actuator.refill_on_write_ratio = 1.0;
+        }
         let mut plant = Plant {
             now: 1_000 * STEP,
             readers: Vec::new(),
@@ -275,25 +249,11 @@ impl Plant {
 
     fn see(&self, reader: &Reader) -> WorkloadReading {
         let at = Nanos(self.now);
+        let excluded = || Excluded::ByUser("/kept*".into());
         WorkloadReading {
-            id: reader.id.clone(),
-            kind: WorkloadKind::Cgroup,
-            cpu_ns: Reading::new(at, Nanos(reader.cpu_ns)),
             throttled_ns: Reading::new(at, Nanos(reader.throttled_ns)),
-            uses: [Use {
-                group: GROUP,
-                resident_bytes: Reading::new(at, Bytes(64 << 20)),
-                sampled_read_bytes: None,
-                sampled_write_bytes: None,
-            }]
-            .into(),
-            resident_bytes: None,
-            weight: 100.0,
-            their_limit_cpus: None,
-            limited_weight: None,
-            excluded: reader
-                .excluded
-                .then(|| weir_core::seam::observation::Excluded::ByUser("/kept*".into())),
+            excluded: reader.excluded.then(excluded),
+            ..workload(reader.id.clone(), at, reader.cpu_ns as f64, &[GROUP])
         }
     }
 
@@ -305,14 +265,10 @@ impl Plant {
 
     /// Root mean square of the relative error against `target` over 100 ms windows of the last `ms`.
     pub fn rmse(&self, ms: usize, target: f64) -> f64 {
-        self.rmse_over(ms, target, 100)
-    }
-
-    pub fn rmse_over(&self, ms: usize, target: f64, window: usize) -> f64 {
         let last = &self.history[self.history.len().saturating_sub(ms)..];
         let errors: Vec<f64> = last
-            .chunks_exact(window)
-            .map(|w| w.iter().sum::<f64>() * 1e3 / window as f64 / (target * CAPACITY) - 1.0)
+            .chunks_exact(100)
+            .map(|w| w.iter().sum::<f64>() * 10.0 / (target * CAPACITY) - 1.0)
             .collect();
         (errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64).sqrt()
     }
@@ -328,7 +284,6 @@ impl Platform for Plant {
             self.millisecond();
         }
         let at = Nanos(self.now);
-        let lost = || Reading::missing(at, Missing::Lost("unplugged".into()));
         let latency = LatencyReading {
             id: GROUP.device,
             mean_ns: Reading::new(at, Nanos((self.latency_sum / self.latency_bytes) as u64)),
@@ -336,29 +291,23 @@ impl Platform for Plant {
         };
         self.latencies.push(self.latency_sum / self.latency_bytes);
         (self.latency_sum, self.latency_bytes) = (0.0, 0.0);
+        let mut group = read(GROUP, at, 0.0);
+        group.read_bytes = Reading::new(at, Bytes(self.counter()));
+        if self.counters_lost {
+            let lost = || Reading::missing(at, Missing::Lost("unplugged".into()));
+            group = GroupReading {
+                read_bytes: lost(),
+                write_bytes: lost(),
+                ..group
+            };
+        }
         let seen = Observation {
             seq: self.seq,
             at,
-            groups: vec![GroupReading {
-                id: GROUP,
-                read_bytes: if self.counters_lost {
-                    lost()
-                } else {
-                    Reading::new(at, Bytes(self.counter()))
-                },
-                write_bytes: if self.counters_lost {
-                    lost()
-                } else {
-                    Reading::new(at, Bytes(0))
-                },
-            }],
+            groups: vec![group],
             latencies: self.sees_latency.then_some(latency).into_iter().collect(),
-            devload: Vec::new(),
-            running: Vec::new(),
-            probe_traffic: Vec::new(),
             workloads: self.readers.iter().map(|r| self.see(r)).collect(),
-            task_counts: Vec::new(),
-            skipped: Vec::new(),
+            ..Observation::default()
         };
         self.seq += 1;
         Ok(seen)
@@ -373,10 +322,7 @@ impl Platform for Plant {
                 (None, _) => OutcomeKind::Vanished,
                 (Some(_), true) => OutcomeKind::Refused("the plant was set to refuse".into()),
                 (Some(reader), false) => {
-                    let limit = match action.kind {
-                        ActionKind::Limit(limit) => Some(limit.cpus().get()),
-                        ActionKind::Release => None,
-                    };
+                    let limit = limit_of(action.kind);
                     reader.limit = limit;
                     reader.writes += 1;
                     reader.left_ns = (limit.unwrap_or(0.0) * PERIOD as f64) as i64;
@@ -405,7 +351,52 @@ impl Platform for Plant {
     }
 }
 
-/// CPU shares as a unit, for tests.
-pub fn cpus(value: f64) -> CpuShare {
-    CpuShare::new(value)
+/// A plant under control.
+pub struct Loop {
+    pub plant: Plant,
+    pub state: State,
+    pub config: Config,
+    pub plan: Plan,
+}
+
+impl Loop {
+    /// Limits are allowed, whatever the rest of the settings says.
+    pub fn new(plant: Plant, config: Config) -> Self {
+        let config = Config {
+            limit: true,
+            ..config
+        };
+        assert_eq!(config.validate(), Ok(()));
+        Loop {
+            plant,
+            state: State::default(),
+            config,
+            plan: Plan::default(),
+        }
+    }
+
+    pub fn tick(&mut self) -> &Plan {
+        let seen = self.plant.observe().expect("the plant does not break");
+        self.plan = step(
+            &mut self.state,
+            &self.config,
+            &self.plant.description,
+            &seen,
+        );
+        let outcomes = self.plant.apply(&self.plan);
+        self.state.note(&outcomes);
+        &self.plan
+    }
+
+    pub fn run_ms(&mut self, ms: u64) {
+        let until = self.plant.now + ms * STEP;
+        while self.plant.now < until {
+            self.tick();
+        }
+    }
+
+    pub fn limited(&self) -> usize {
+        let readers = self.plant.readers.iter();
+        readers.filter(|reader| reader.limit.is_some()).count()
+    }
 }

@@ -2,7 +2,7 @@
 //! Many limits at once.
 
 use super::*;
-use turns::TEND_MOST;
+use turns::{TEND_MOST, TEND_PART};
 
 /// So many services, all limited.
 fn many(count: usize) -> (World, Vec<String>) {
@@ -43,24 +43,27 @@ fn the_journal_of_many_limits_is_not_rewritten_at_each_tick() {
 }
 
 #[test]
-fn at_most_tend_most_limits_are_checked_at_a_tick() {
-    let count = TEND_MOST * TEND_PART + 100;
-    let (mut world, names) = many(count);
-    for name in &names {
-        world
-            .fake
-            .write(format!("sys/fs/cgroup{name}/cpu.max"), "max 50000\n");
-    }
-    let ours = |world: &World| {
-        let max = |name: &&String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
-        names.iter().filter(|n| max(n) == "10000 20000").count()
-    };
-    world.tend();
-    assert_eq!(ours(&world), TEND_MOST);
-    for _ in 1..count.div_ceil(TEND_MOST) {
+fn all_limits_have_their_turn_and_at_most_tend_most_at_a_tick() {
+    for (count, at_a_tick) in [
+        (100, 100 / TEND_PART),
+        (TEND_MOST * TEND_PART + 100, TEND_MOST),
+    ] {
+        let (mut world, names) = many(count);
+        for name in &names {
+            let max = format!("sys/fs/cgroup{name}/cpu.max");
+            world.fake.write(max, "max 50000\n");
+        }
+        let ours = |world: &World| {
+            let max = |name: &&String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
+            names.iter().filter(|n| max(n) == "10000 20000").count()
+        };
         world.tend();
+        assert_eq!(ours(&world), at_a_tick);
+        for _ in 1..count.div_ceil(at_a_tick) {
+            world.tend();
+        }
+        assert_eq!(ours(&world), count);
     }
-    assert_eq!(ours(&world), count);
 }
 
 #[test]

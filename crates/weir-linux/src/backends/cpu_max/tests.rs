@@ -9,7 +9,6 @@ use crate::platform::lease_books::{BOOKS, reset};
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::Discovery;
 use crate::workloads::exclude::Rules;
-use turns::TEND_PART;
 
 const FIO: &str = "/system.slice/fio.service";
 const FIO_MAX: &str = "sys/fs/cgroup/system.slice/fio.service/cpu.max";
@@ -157,28 +156,6 @@ fn a_change_by_others_is_theirs_and_ours_is_contested_slowly() {
     assert_eq!(world.max(), "2000 20000\n");
 }
 
-#[test]
-fn put_back_is_the_last_that_others_set() {
-    let mut world = World::new(Fake::new());
-    world.limit(FIO, 0.5);
-    world.fake.write(FIO_MAX, "80000 100000\n");
-    world.tend();
-    assert_eq!(world.release(FIO), OutcomeKind::Applied);
-    assert_eq!(world.max(), "80000 100000");
-}
-
-#[test]
-fn a_burst_is_lowered_first_and_put_back_last() {
-    let fake = Fake::new();
-    let burst = "sys/fs/cgroup/system.slice/fio.service/cpu.max.burst";
-    fake.write(burst, "50000\n");
-    let mut world = World::new(fake);
-    assert_eq!(world.limit(FIO, 0.5), OutcomeKind::Applied);
-    assert_eq!(world.fake.read(burst), "0");
-    assert_eq!(world.release(FIO), OutcomeKind::Applied);
-    assert_eq!(world.fake.read(burst), "50000");
-}
-
 /// A thread that sleeps until it is dropped.
 struct Sleeper {
     _until: std::sync::mpsc::Sender<()>,
@@ -283,35 +260,6 @@ fn a_second_weir_is_refused_and_names_the_first() {
 }
 
 #[test]
-fn all_limits_have_their_turn() {
-    let fake = Fake::new();
-    let names: Vec<String> = (0..700).map(|n| format!("/w.slice/w{n}.service")).collect();
-    for name in &names {
-        fake.cgroup(&name[1..], &[]);
-    }
-    let mut world = World::within(2000, fake, |_| ());
-    for name in &names {
-        assert_eq!(world.limit(name, 0.5), OutcomeKind::Applied);
-    }
-    for (ticks, others) in [(1, "max 50000\n"), (TEND_PART, "max 60000\n")] {
-        for name in &names {
-            let max = world.fake.path(format!("sys/fs/cgroup{name}/cpu.max"));
-            std::fs::write(max, others).unwrap();
-        }
-        for hold in world.actuator.holds.values_mut() {
-            hold.contest_at = Nanos(0);
-        }
-        for _ in 0..ticks {
-            world.tend();
-        }
-        let max = |name: &String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
-        let ours = names.iter().filter(|n| max(n) == "10000 20000").count();
-        let want = if ticks == 1 { 35 } else { 700 };
-        assert_eq!(ours, want, "after {ticks} ticks");
-    }
-}
-
-#[test]
 fn limits_hold_without_kept_descriptors() {
     for budget in [0, 4, 5, 6] {
         let mut world = World::within(budget, Fake::new(), |_| ());
@@ -387,23 +335,6 @@ fn nothing_is_written_without_a_journal() {
     let mut world = World::new(fake);
     refused(world.limit(FIO, 0.5));
     assert_eq!(world.max(), "max 100000\n");
-}
-
-#[test]
-fn a_long_journal_is_rewritten_and_stays_complete() {
-    let mut world = World::new(Fake::new());
-    for n in 0..1000u32 {
-        world.limit(FIO, 0.2 + f64::from(n % 2) * 0.1);
-        if n % 10 == 0 {
-            world.tend();
-        }
-    }
-    assert!(world.journal().len() < 20_000);
-    let last = world.max();
-    world.crash();
-    let report = reset(&world.fake.roots()).unwrap();
-    assert_eq!(report.restored, [WorkloadId::new(FIO)], "{last}");
-    assert_eq!(world.max(), "max 100000");
 }
 
 #[test]

@@ -72,18 +72,6 @@ fn a_weight_is_noted_lowered_and_put_back_with_the_limit() {
 }
 
 #[test]
-fn release_of_all_gives_weights_back() {
-    let mut world = World::new(Fake::new());
-    world.set("cpu.weight", "313\n");
-    world.limit(FIO, 0.5);
-    world.weigh(FIO, 0.1);
-    assert_eq!(world.file("cpu.weight"), "31");
-    world.release_all();
-    assert_eq!(world.file("cpu.weight"), "313");
-    assert!(!world.fake.path("run/weir/journal.jsonl").exists());
-}
-
-#[test]
 fn an_idle_cgroup_and_one_without_weight_are_left_alone() {
     for (name, text, why) in [
         ("cpu.idle", Some("1\n"), "cpu.idle is 1"),
@@ -128,38 +116,6 @@ fn what_others_set_meanwhile_stays() {
     assert_eq!(world.file("cpu.weight"), "300");
 }
 
-#[test]
-fn what_others_set_is_found_before_a_write_and_at_the_release() {
-    let mut world = World::new(Fake::new());
-    world.limit(FIO, 0.5);
-    world.weigh(FIO, 0.25);
-    world.set("cpu.weight", "300\n");
-    world.weigh(FIO, 0.5);
-    assert_eq!(world.file("cpu.weight"), "300");
-    world.release(FIO);
-    assert_eq!(world.file("cpu.weight"), "300");
-    // A new limit, a new start: theirs is 300 now.
-    world.limit(FIO, 0.5);
-    world.weigh(FIO, 0.5);
-    assert_eq!(world.file("cpu.weight"), "150");
-    world.set("cpu.weight", "7\n");
-    world.release(FIO);
-    assert_eq!(world.file("cpu.weight"), "7");
-}
-
-#[test]
-fn a_weight_that_others_change_while_it_is_their_own_is_theirs() {
-    let mut world = World::new(Fake::new());
-    world.limit(FIO, 0.5);
-    world.weigh(FIO, 0.25);
-    world.weigh(FIO, 1.0);
-    world.set("cpu.weight", "300\n");
-    world.weigh(FIO, 0.5);
-    assert_eq!(world.file("cpu.weight"), "150");
-    world.release(FIO);
-    assert_eq!(world.file("cpu.weight"), "300");
-}
-
 /// Nice 17 and 18 both read as weight 2; the kernel makes 18 of a written 2.
 #[test]
 fn a_nice_value_that_is_finer_than_a_weight_is_put_back_too() {
@@ -178,28 +134,6 @@ fn a_nice_value_that_is_finer_than_a_weight_is_put_back_too() {
         }
         assert_eq!(world.file("cpu.weight"), "2");
         assert_eq!(world.file("cpu.weight.nice"), "17");
-    }
-}
-
-#[test]
-fn killed_at_any_moment_the_weight_is_restored() {
-    // The value in the file when weir died: the last one, the one before, theirs, or another program's.
-    for (there, after) in [("10", "100"), ("25", "100"), ("100", "100"), ("77", "77")] {
-        let mut world = World::new(Fake::new());
-        world.limit(FIO, 0.5);
-        for ratio in [0.4, 0.25, 0.1] {
-            world.weigh(FIO, ratio);
-        }
-        world.set("cpu.weight", there);
-        let report = world.reset();
-        assert_eq!(world.file("cpu.weight"), after);
-        assert_eq!(world.max(), "max 100000");
-        let is_theirs = there == "77";
-        assert_eq!(report.restored.len(), usize::from(!is_theirs));
-        assert_eq!(report.left_alone.len(), usize::from(is_theirs));
-        let mut whys = report.left_alone.iter().map(|left| &left.why);
-        assert!(whys.all(|why| why.contains("weight 77") && why.ends_with("the rest is restored")));
-        assert!(!world.fake.path("run/weir/journal.jsonl").exists());
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A thousand random moments of death. Random changes (limits, weights, moves of processes, policies of
+//! Hundreds of random moments of death. Random changes (limits, weights, moves of processes, policies of
 //! threads, groups and a setting of resctrl) end at a random write to a file. In each second moment some
 //! changes fail before, and weir lives on. Meanwhile processes start others, end, and are moved. Then a fresh
 //! process restores, and may die too. In the end each file is as before, or as another program set it.
@@ -38,7 +38,7 @@ use weir::Weir;
 use weir_core::seam::observation::Use;
 use weir_core::{Bytes, CpuShare, Description, DeviceId, GroupId, Nanos, Reading, WorkloadId};
 
-const MOMENTS: u64 = 1000;
+const MOMENTS: u64 = 500;
 const SETTING: &str = "sys/fs/resctrl/info/L3_MON/mbm_total_bytes_config";
 /// Cgroups that are limited, and the threads in them; the first of each process is the process.
 const LEAVES: [(&str, &[&[u32]]); 5] = [
@@ -101,7 +101,7 @@ fn host_of(fake: &Fake, random: &mut Random) -> FakeHost {
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let fake = Fake::in_memory();
+        let fake = Fake::new();
         let host = host_of(&fake, &mut random);
         let expected = host.all();
         let host = Rc::new(RefCell::new(host));
@@ -414,7 +414,7 @@ fn moment(seed: u64, notes_late: bool, tally: &mut Tally) -> Result<(), String> 
 
 /// One seed says all that happens in a moment; to see one again, put its number here.
 #[test]
-fn at_a_thousand_moments_of_death_all_is_put_back() {
+fn at_hundreds_of_moments_of_death_all_is_put_back() {
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
     for seed in 0..MOMENTS {
@@ -438,15 +438,15 @@ fn at_a_thousand_moments_of_death_all_is_put_back() {
         DeathPlace::RunDir,
     ] {
         for met in [&tally.deaths, &tally.faults] {
-            assert!(met.get(&place).is_some_and(|n| *n >= 20), "{tally:?}");
+            assert!(met.get(&place).is_some_and(|n| *n >= 10), "{tally:?}");
         }
     }
     assert!(
-        tally.second_deaths >= 100 && tally.restored >= 500,
+        tally.second_deaths >= 50 && tally.restored >= 250,
         "{tally:?}"
     );
-    assert!(tally.left_alone >= 50 && tally.torn >= 50, "{tally:?}");
-    assert!(tally.ends >= 100, "{tally:?}");
+    assert!(tally.left_alone >= 25 && tally.torn >= 25, "{tally:?}");
+    assert!(tally.ends >= 50, "{tally:?}");
     eprintln!("{tally:?}");
 }
 
@@ -454,11 +454,15 @@ fn at_a_thousand_moments_of_death_all_is_put_back() {
 #[test]
 fn a_note_after_its_change_is_noticed() {
     let mut tally = Tally::default();
-    let late: Vec<String> = (0..MOMENTS / 2)
-        .filter_map(|seed| moment(seed, true, &mut tally).err())
-        .collect();
-    let of = |file: &str| late.iter().filter(|why| why.contains(file)).count();
-    for what in ["/cpu.max", "/cpu.weight", "policy 1"] {
-        assert!(of(what) > 0, "{what}: of {} that were noticed", late.len());
+    let mut noticed = String::new();
+    let all = ["/cpu.max", "/cpu.weight", "policy 1"];
+    for seed in 0..MOMENTS {
+        if let Err(why) = moment(seed, true, &mut tally) {
+            noticed += &why;
+        }
+        if all.iter().all(|what| noticed.contains(what)) {
+            return;
+        }
     }
+    panic!("of {all:?} only: {noticed}");
 }

@@ -293,7 +293,9 @@ impl<'a> FrameReader<'a> {
             lines.rest.extend_from_slice(got);
             let is_end = hint == 0;
             let is_stuck = got.is_empty() && input.pos() == read_before;
-            if let Some(fault) = self.take_lines(&mut lines)? {
+            // A long line is not looked through again at each piece of it.
+            let has_end = got.contains(&b'\n') || lines.fault.is_some();
+            if has_end && let Some(fault) = self.take_lines(&mut lines)? {
                 lines.fault.get_or_insert(fault);
             }
             if is_end || is_stuck {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that need no machine, and files for them.
 
-use super::{stderr, stdout};
+use super::{folder, stderr, stdout};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ pub struct Desk(pub tempfile::TempDir);
 
 impl Desk {
     pub fn new() -> Desk {
-        Desk(tempfile::tempdir().unwrap())
+        Desk(folder())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -54,6 +54,12 @@ pub struct World {
     thread: Option<JoinHandle<()>>,
 }
 
+/// In memory where that can be: the plant writes its files at each turn, and weir flushes its own.
+pub fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    dir.unwrap()
+}
+
 /// What the plant and its machine share.
 #[derive(Default)]
 struct Plant {
@@ -89,12 +95,12 @@ impl World {
 
     /// With more heavy readers of these names.
     pub fn with(more: &[&str]) -> World {
-        Self::made(more, false)
+        Self::made(folder(), more, false)
     }
 
     /// With [`LATE`]. Its node and device are not there until they come.
     pub fn with_late() -> World {
-        let world = Self::made(&[LATE], true);
+        let world = Self::made(folder(), &[LATE], true);
         let pid = fs::read_to_string(world.path(&format!("sys/fs/cgroup{LATE}/cgroup.procs")));
         let maps =
             "7f0000000000 bind:2 file=/dev/shm/data mapped=10000 N2=10000 kernelpagesize_kB=4\n";
@@ -103,8 +109,12 @@ impl World {
         world
     }
 
-    fn made(more: &[&str], is_late: bool) -> World {
-        let dir = tempfile::tempdir().unwrap();
+    /// Below no directory of a system, as `/dev` is one.
+    pub fn on_disk(more: &[&str]) -> World {
+        Self::made(tempfile::tempdir().unwrap(), more, false)
+    }
+
+    fn made(dir: tempfile::TempDir, more: &[&str], is_late: bool) -> World {
         let fake = FakeHost::new(dir.path(), 8).unwrap();
         let mut readers = Vec::new();
         let heavy = HEAVY.iter().chain(more).map(|name| (*name, HEAVY_CPUS));
@@ -181,10 +191,6 @@ impl World {
     pub fn take_away(&self, relative: &str) {
         let _turn = self.plant.turn();
         fs::remove_dir_all(self.path(relative)).unwrap();
-    }
-
-    pub fn remove_cgroup(&self, cgroup: &str) {
-        self.take_away(&format!("sys/fs/cgroup{cgroup}"));
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
@@ -386,16 +392,6 @@ impl Daemon {
         let out = child.stdout.take().map(drain);
         let err = child.stderr.take().map(drain);
         Daemon { child, out, err }
-    }
-
-    /// Takes over a child without its stdout, which the caller keeps.
-    pub fn adopt(mut child: Child) -> Daemon {
-        let err = child.stderr.take().map(drain);
-        Daemon {
-            child,
-            out: None,
-            err,
-        }
     }
 
     pub fn pid(&self) -> u32 {
