@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// What follows the compiling in `make run`, by the plan of `weir-testbed live` on two CPUs: what comes first
 /// has to know it, and is compiled before it.
-pub const LIVE_SEC: f64 = 165.0;
+pub const LIVE_SEC: f64 = 175.0;
 
 /// Without a terminal, lines about the same phase are at least this far apart.
 const LINES_APART: Duration = Duration::from_secs(10);
@@ -103,11 +103,12 @@ impl Progress {
         self.shared.show(|screen, at| screen.begin(number, at));
     }
 
-    /// How much of the phase is done, 0 to 1, where that is reported all the time.
-    pub fn fraction(&self, done: f64) {
+    /// How much of the phase is done, 0 to 1, and at how much there will be another report; the same where
+    /// that is all the time.
+    pub fn fraction(&self, done: f64, next: f64) {
         let told = Told::Percent((done * 100.0) as u32);
         self.shared
-            .show(|screen, at| screen.reached(done, done, told, at));
+            .show(|screen, at| screen.reached(done, next, told, at));
     }
 
     /// So many things of the phase are done. `done` is the part of the time that they take, `next` what it

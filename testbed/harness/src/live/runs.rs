@@ -183,6 +183,17 @@ struct RunSoFar {
     stage: Stage,
     stage_began: Duration,
     left_sec: f64,
+    is_booting: bool,
+}
+
+impl RunSoFar {
+    /// A guest that boots reports nothing.
+    fn left_at_next_report(&self) -> f64 {
+        match self.is_booting {
+            true => self.plan.left_sec(Stage::Starting, 0.0),
+            false => self.left_sec,
+        }
+    }
 }
 
 impl Shown {
@@ -194,6 +205,7 @@ impl Shown {
                 stage: Stage::Booting,
                 stage_began: Duration::ZERO,
                 left_sec: plan.whole_sec(),
+                is_booting: false,
             }
         });
         Shown {
@@ -209,13 +221,14 @@ impl Shown {
         let count = self.order.len();
         self.progress
             .say(&format!("run {} of {count}: {}", number + 1, name(mode)));
-        self.change(number, |_| ());
+        self.change(number, |run| run.is_booting = true);
     }
 
     fn at_stage(&self, number: usize, stage: Stage, now: Duration) {
         let mut so_far = lock(&self.so_far);
         so_far[number].stage = stage;
         so_far[number].stage_began = now;
+        so_far[number].is_booting = false;
         drop(so_far);
         self.reached(number, now);
     }
@@ -234,10 +247,17 @@ impl Shown {
     fn change(&self, number: usize, change: impl FnOnce(&mut RunSoFar)) {
         let mut so_far = lock(&self.so_far);
         change(&mut so_far[number]);
-        let left: Vec<f64> = self.order.iter().map(|n| so_far[*n].left_sec).collect();
+        let done = |left_sec: fn(&RunSoFar) -> f64| {
+            let left = self.order.iter().map(|number| left_sec(&so_far[*number]));
+            let left: Vec<f64> = left.collect();
+            1.0 - makespan(&left, self.at_once) / self.whole_sec
+        };
+        let (done, next) = (
+            done(|run| run.left_sec),
+            done(RunSoFar::left_at_next_report),
+        );
         drop(so_far);
-        let left_sec = makespan(&left, self.at_once);
-        self.progress.fraction(1.0 - left_sec / self.whole_sec);
+        self.progress.fraction(done, next);
     }
 }
 

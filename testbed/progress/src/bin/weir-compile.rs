@@ -61,7 +61,6 @@ fn compile(script: &str, cargo: &mut Command) -> Result<u8> {
     if !status.success() {
         return Ok(status.code().and_then(|c| c.try_into().ok()).unwrap_or(1));
     }
-    progress.begin(2);
     let pace = progress.pace();
     finish(script, beside, &progress)?;
     progress.begin(3);
@@ -80,7 +79,7 @@ fn plan() -> Result<Vec<Phase>> {
     let phases = [
         ("fetching crates", CRATES_SEC),
         ("compiling", compile_sec),
-        ("fetching the guest environment", ENVIRONMENT_SEC),
+        ("waiting for the guest environment", ENVIRONMENT_SEC),
         ("compiled", LIVE_SEC),
     ];
     let phase = |(name, sec)| Phase::new(name, if is_first { sec } else { 0.0 });
@@ -177,13 +176,15 @@ fn time_part(built: f64) -> f64 {
     spans.find_map(at).unwrap_or(1.0)
 }
 
-fn finish(script: &str, beside: Beside, progress: &Progress) -> Result<()> {
+fn finish(script: &str, mut beside: Beside, progress: &Progress) -> Result<()> {
+    if beside.child.try_wait()?.is_none() {
+        progress.begin(2);
+    }
     for said in beside.said {
         // It does nothing that could fail.
         let _ = said.join();
     }
-    let mut child = beside.child;
-    let status = child.wait()?;
+    let status = beside.child.wait()?;
     if !status.success() {
         progress.say(&format!("{script}: {status}; it is tried again"));
     }
