@@ -10,8 +10,17 @@ const MILLION: u64 = 1_000_000;
 /// Of most questions, in millions.
 const USUAL: u64 = 3_000;
 
-/// Of others, in millions: the module, how the question begins, the bound.
-const EXCEPTIONS: [(&str, &str, u64); 1] = [("scx", "the statistics agree", 8_000)];
+/// Of others, in millions: the module, what is in the name of the question, the bound.
+const EXCEPTIONS: [(&str, &str, u64); 8] = [
+    ("driver", "its own script", 8_700),
+    ("live", "three runs", 12_400),
+    ("neighbours", "in partial and in full mode", 3_700),
+    ("resize", "random resizes under load", 4_900),
+    ("resize", "two hands on one block", 11_500),
+    ("scx", "the statistics agree", 8_800),
+    ("scx_stress", " tasks, ", 5_200),
+    ("shares", "shares of processes", 3_800),
+];
 
 /// Whether a question is within its bound. Those of the soak have none.
 ///
@@ -22,7 +31,7 @@ pub fn check(test: &str, question: &str, instructions: u64) -> Result<()> {
         return Ok(());
     }
     let module = test.split("::").next().unwrap_or_default();
-    let is_its = |(of, begin, _): &&(&str, &str, u64)| *of == module && question.starts_with(begin);
+    let is_its = |(of, part, _): &&(&str, &str, u64)| *of == module && question.contains(part);
     let bound = EXCEPTIONS.iter().find(is_its).map_or(USUAL, |row| row.2);
     ensure!(
         instructions <= bound * MILLION,
@@ -38,10 +47,7 @@ fn each_exception_is_of_a_question_that_is_put() {
     for (module, question, _) in EXCEPTIONS {
         let path = format!("{}/tests/vm/{module}.rs", env!("CARGO_MANIFEST_DIR"));
         let source = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            source.contains(&format!("\"{question}")),
-            "{module}: {question}"
-        );
+        assert!(source.contains(question), "{module}: {question}");
     }
 }
 
