@@ -18,8 +18,8 @@ SCENARIO := scenarios/live-fio-stress.toml
 .PHONY: run test build-all unit-tests integration-tests doc-tests soak tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
 # What `make run` says first, with minutes as measured on two cores.
-MINUTES_FIRST := 10
-MINUTES_THEN := 4
+MINUTES_FIRST := 8
+MINUTES_THEN := 3
 define PLAN
 weir on a real Linux kernel: a virtual machine with an emulated CXL device.
   1. compile weir and the testbed; beside it, fetch kernel, QEMU and workloads

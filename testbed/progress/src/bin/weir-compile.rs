@@ -17,23 +17,25 @@ use weir_progress::{LIVE_SEC, Phase, Progress};
 /// Fetching the sources of crates.
 const CRATES_SEC: f64 = 10.0;
 /// CPU time of all units.
-const COMPILE_CPU_SEC: f64 = 530.0;
+const COMPILE_CPU_SEC: f64 = 450.0;
 /// Units wait for each other, so that more CPUs than a few do not help.
 const COMPILE_MIN_SEC: f64 = 120.0;
 /// How many CPUs cargo keeps busy, of each.
-const BUSY_RATIO: f64 = 0.94;
+const BUSY_RATIO: f64 = 0.9;
 /// The guest environment is there by then.
 const ENVIRONMENT_SEC: f64 = 1.0;
 /// When which part of the units is built, as parts of the time: the last ones are weir's own, and large.
-const BUILT_AT: [(f64, f64); 9] = [
+const BUILT_AT: [(f64, f64); 11] = [
     (0.0, 0.0),
-    (0.14, 0.05),
-    (0.27, 0.16),
-    (0.41, 0.25),
-    (0.68, 0.35),
-    (0.82, 0.53),
-    (0.95, 0.64),
-    (0.99, 0.87),
+    (0.11, 0.04),
+    (0.30, 0.17),
+    (0.48, 0.29),
+    (0.66, 0.37),
+    (0.70, 0.45),
+    (0.79, 0.53),
+    (0.91, 0.61),
+    (0.966, 0.73),
+    (0.995, 0.85),
     (1.0, 1.0),
 ];
 
