@@ -201,8 +201,8 @@ unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// The harness has switched the model on, or hurries the guest, or no longer does: all code is translated anew.
-/// QEMU requires a vCPU's thread for that request.
+/// The harness has switched the model on, or hurries the guest, or no longer does: all code is translated
+/// anew. QEMU requires a vCPU's thread for that request.
 fn follow_the_switches() {
     let Some(plugin) = PLUGIN.get() else { return };
     let ground_truth = plugin.model.ground_truth();
@@ -214,7 +214,8 @@ fn follow_the_switches() {
     }
 }
 
-/// All translated code is gone and all callbacks with it: from here on everything is instrumented, or nothing.
+/// All translated code is gone and all callbacks with it: from here on everything is instrumented, or
+/// nothing.
 unsafe extern "C" fn on_reset(_: *mut c_void) {
     let Some(plugin) = PLUGIN.get() else { return };
     if INSTRUMENTED.load(Ordering::Acquire) {

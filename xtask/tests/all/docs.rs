@@ -385,8 +385,8 @@ fn compiled_examples(text: &str) -> Vec<usize> {
     found
 }
 
-/// Cargo builds a program for the examples of each crate, also of those that have none: they say `doctest = false`.
-/// An example there would never be compiled.
+/// Cargo builds a program for the examples of each crate, also of those that have none: they say `doctest =
+/// false`. An example there would never be compiled.
 #[test]
 fn examples_stand_where_they_are_compiled() {
     let Some(files) = files() else { return };

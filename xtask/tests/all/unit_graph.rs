@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
 
-/// Third-party crates that the tests of xtask compile once more: they read sources with syn, and the macros of
-/// other crates use syn with other features.
+/// Third-party crates that the tests of xtask compile once more: they read sources with syn, and the macros
+/// of other crates use syn with other features.
 const AGAIN: &[&str] = &["proc-macro2", "quote", "syn", "unicode-ident"];
 
 /// A crate, as one command compiles it.

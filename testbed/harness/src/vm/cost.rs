@@ -19,27 +19,27 @@ pub struct Cost {
 
 /// What guests of this thread have cost, but for the CPU time of those that run.
 #[derive(Default)]
-struct Ledger {
+struct Spent {
     spent: Cost,
     running: Vec<u32>,
 }
 
 thread_local! {
-    static LEDGER: RefCell<Ledger> = RefCell::default();
+    static SPENT: RefCell<Spent> = RefCell::default();
 }
 
 impl Cost {
     /// What this thread and its guests have spent since it began.
     pub fn so_far() -> Cost {
-        LEDGER.with_borrow(|ledger| Cost {
-            cpu_sec: ledger.spent.cpu_sec
+        SPENT.with_borrow(|kept| Cost {
+            cpu_sec: kept.spent.cpu_sec
                 + own_cpu_sec()
-                + ledger
+                + kept
                     .running
                     .iter()
                     .filter_map(|pid| cpu_sec(*pid).ok())
                     .sum::<f64>(),
-            ..ledger.spent
+            ..kept.spent
         })
     }
 
@@ -56,32 +56,32 @@ impl Cost {
 
 /// A guest begins, with this QEMU.
 pub(crate) fn begins(pid: u32) {
-    LEDGER.with_borrow_mut(|ledger| ledger.running.push(pid));
+    SPENT.with_borrow_mut(|kept| kept.running.push(pid));
 }
 
 /// A guest is about to end.
 pub(crate) fn ends(pid: u32) {
-    LEDGER.with_borrow_mut(|ledger| {
-        if let Some(place) = ledger.running.iter().position(|p| *p == pid) {
-            ledger.running.swap_remove(place);
-            ledger.spent.cpu_sec += cpu_sec(pid).unwrap_or(0.0);
+    SPENT.with_borrow_mut(|kept| {
+        if let Some(place) = kept.running.iter().position(|p| *p == pid) {
+            kept.running.swap_remove(place);
+            kept.spent.cpu_sec += cpu_sec(pid).unwrap_or(0.0);
         }
     });
 }
 
 /// A guest went on.
 pub(crate) fn adds(guest: Duration, instructions: u64) {
-    LEDGER.with_borrow_mut(|ledger| {
-        ledger.spent.guest += guest;
-        ledger.spent.instructions += instructions;
+    SPENT.with_borrow_mut(|kept| {
+        kept.spent.guest += guest;
+        kept.spent.instructions += instructions;
     });
 }
 
 /// What is done once and kept is not counted: else the first run would cost more than the next.
 pub(crate) fn uncounted<T>(what: impl FnOnce() -> T) -> T {
-    let before = LEDGER.with_borrow(|ledger| ledger.spent);
+    let before = SPENT.with_borrow(|kept| kept.spent);
     let done = what();
-    LEDGER.with_borrow_mut(|ledger| ledger.spent = before);
+    SPENT.with_borrow_mut(|kept| kept.spent = before);
     done
 }
 
@@ -122,6 +122,6 @@ mod tests {
         ends(std::process::id());
         let ended = Cost::so_far().since(begun).cpu_sec;
         assert!(ended >= running.cpu_sec, "{running:?}, then {ended}");
-        assert!(LEDGER.with_borrow(|ledger| ledger.running.is_empty()));
+        assert!(SPENT.with_borrow(|kept| kept.running.is_empty()));
     }
 }

@@ -12,7 +12,8 @@ pub const PORT_NAME: &str = "weir.agent";
 pub enum Task {
     /// Give this to `/bin/sh -c`.
     Run(String),
-    /// Wait until this is so, and check it as often. The exit status is 0 once it is, 1 if it never came to that.
+    /// Wait until this is so, and check it as often. The exit status is 0 once it is, 1 if it never came to
+    /// that.
     Await {
         /// This.
         condition: Condition,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Agent of the harness inside the guest: reads commands from a virtio-serial port, runs each in a thread of
-//! its own, or waits there until something is so, and writes the results back. The guest's init starts it; it lives as long as the guest. `weir-agent
-//! pages FILE` prints the physical addresses of a file, `weir-agent now` the guest's clocks, `weir-agent
-//! count` perf's count of an event while a command runs; `weir-agent unpack` unpacks the files that the
-//! harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and checks them again and
-//! again.
+//! its own, or waits there until something is so, and writes the results back. The guest's init starts it; it
+//! lives as long as the guest. `weir-agent pages FILE` prints the physical addresses of a file, `weir-agent
+//! now` the guest's clocks, `weir-agent count` perf's count of an event while a command runs; `weir-agent
+//! unpack` unpacks the files that the harness has put into a PCI device; `weir-agent hold` keeps patterns in
+//! memory and checks them again and again.
 
 mod count;
 mod pages;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files that go into a guest that is up: they lie in the BAR of a PCI device, and the agent takes them from
-//! there (`weir-agent unpack`). So one booted guest, kept as a snapshot, serves tests with different programs.
+//! there (`weir-agent unpack`). So one booted guest, kept as a snapshot, serves tests with different
+//! programs.
 //!
 //! ```text
 //! length of the list, 8 bytes │ the list: JSON, an entry a file │ the files' bytes, in its order

@@ -22,15 +22,15 @@ macro_rules! sources {
     ($($path:literal),* $(,)?) => { [$(($path, hash_of(include_bytes!($path)))),*] };
 }
 
-/// How much of the disk they may take: `make test` has some twenty shapes of machine, of 200 to 500 MB each, and
-/// those of a build before are still there. The ones used longest ago go first. A limit on their number was as
-/// many as there were shapes, and with one more, each run would have thrown out what it needed next.
+/// How much of the disk they may take: `make test` has some twenty shapes of machine, of 200 to 500 MB each,
+/// and those of a build before are still there. The ones used longest ago go first. A limit on their number
+/// was as many as there were shapes, and with one more, each run would have thrown out what it needed next.
 const KEPT_BYTES: u64 = 12 << 30;
 
-/// What a booted guest depends on beside the files that [`key`] reads, by hash: how it is booted, the agent that
-/// runs in it, and of the device model its clock, and how it counts while it is off. What the agent and the
-/// device model are built from besides is not in a snapshot, or does not matter to one: the agent in a snapshot
-/// is as good as one built anew from the same sources.
+/// What a booted guest depends on beside the files that [`key`] reads, by hash: how it is booted, the agent
+/// that runs in it, and of the device model its clock, and how it counts while it is off. What the agent and
+/// the device model are built from besides is not in a snapshot, or does not matter to one: the agent in a
+/// snapshot is as good as one built anew from the same sources.
 const SOURCES: &[(&str, u64)] = &sources![
     "../../bin/weir-agent/count.rs",
     "../../bin/weir-agent/main.rs",
@@ -109,8 +109,8 @@ pub(crate) fn of(
     Ok(Snapshot { dir, now_ns })
 }
 
-/// All that a booted guest depends on. Of the device model no more than [`SOURCES`] has: it is off until then,
-/// and what it has put into its BAR is put back after a snapshot is loaded.
+/// All that a booted guest depends on. Of the device model no more than [`SOURCES`] has: it is off until
+/// then, and what it has put into its BAR is put back after a snapshot is loaded.
 fn key(env: &Environment, machine: &TestbedMachine, options: &BootOptions) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     let firmware = machine

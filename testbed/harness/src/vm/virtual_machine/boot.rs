@@ -128,8 +128,8 @@ impl Vm {
         let mut monitor = lock(&self.monitor);
         monitor.execute("migrate-set-capabilities", mapped_ram())?;
         let uri = format!("file:{}", state.display());
-        // What the device model has put there, not that of another build: until its driver is loaded the guest
-        // does not touch it.
+        // What the device model has put there, not that of another build: until its driver is loaded the
+        // guest does not touch it.
         let bar: Vec<u64> = self
             .bar()
             .iter()

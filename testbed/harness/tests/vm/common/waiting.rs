@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting until something is so in a guest. Its agent polls files by itself; a shell that polls forks programs
-//! each time, and is for what only programs can say.
+//! Waiting until something is so in a guest. Its agent polls files by itself; a shell that polls forks
+//! programs each time, and is for what only programs can say.
 
 use super::{LINES, SLICE, attempt};
 use anyhow::Result;
