@@ -17,11 +17,22 @@ pub struct Cost {
     pub instructions: u64,
 }
 
-/// What guests of this thread have cost, but for the CPU time of those that run.
+/// What guests of this thread have cost.
 #[derive(Default)]
 struct Spent {
+    /// Without the CPU time of QEMUs that run.
     spent: Cost,
-    running: Vec<u32>,
+    /// Those by process, with the CPU time when it was last read: of one that was killed nothing is left to
+    /// read, and what it had used is not unused by that.
+    running: Vec<(u32, f64)>,
+}
+
+impl Spent {
+    fn read_again(&mut self) {
+        for (pid, used) in &mut self.running {
+            *used = cpu_sec(*pid).unwrap_or(*used);
+        }
+    }
 }
 
 thread_local! {
@@ -31,15 +42,13 @@ thread_local! {
 impl Cost {
     /// What this thread and its guests have spent since it began.
     pub fn so_far() -> Cost {
-        SPENT.with_borrow(|kept| Cost {
-            cpu_sec: kept.spent.cpu_sec
-                + own_cpu_sec()
-                + kept
-                    .running
-                    .iter()
-                    .filter_map(|pid| cpu_sec(*pid).ok())
-                    .sum::<f64>(),
-            ..kept.spent
+        SPENT.with_borrow_mut(|kept| {
+            kept.read_again();
+            let running: f64 = kept.running.iter().map(|(_, used)| used).sum();
+            Cost {
+                cpu_sec: kept.spent.cpu_sec + own_cpu_sec() + running,
+                ..kept.spent
+            }
         })
     }
 
@@ -56,15 +65,15 @@ impl Cost {
 
 /// A guest begins, with this QEMU.
 pub(crate) fn begins(pid: u32) {
-    SPENT.with_borrow_mut(|kept| kept.running.push(pid));
+    SPENT.with_borrow_mut(|kept| kept.running.push((pid, 0.0)));
 }
 
 /// A guest is about to end.
 pub(crate) fn ends(pid: u32) {
     SPENT.with_borrow_mut(|kept| {
-        if let Some(place) = kept.running.iter().position(|p| *p == pid) {
-            kept.running.swap_remove(place);
-            kept.spent.cpu_sec += cpu_sec(pid).unwrap_or(0.0);
+        kept.read_again();
+        if let Some(place) = kept.running.iter().position(|(p, _)| *p == pid) {
+            kept.spent.cpu_sec += kept.running.swap_remove(place).1;
         }
     });
 }
@@ -123,5 +132,15 @@ mod tests {
         let ended = Cost::so_far().since(begun).cpu_sec;
         assert!(ended >= running.cpu_sec, "{running:?}, then {ended}");
         assert!(SPENT.with_borrow(|kept| kept.running.is_empty()));
+    }
+
+    #[test]
+    fn a_guest_that_was_killed_has_used_what_it_had_used() {
+        let begun = Cost::so_far();
+        // No process has this number.
+        SPENT.with_borrow_mut(|kept| kept.running.push((u32::MAX, 7.0)));
+        assert!(Cost::so_far().since(begun).cpu_sec >= 7.0);
+        ends(u32::MAX);
+        assert!(Cost::so_far().since(begun).cpu_sec >= 7.0);
     }
 }
