@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the demonstration work, end to end? The live scenario, shortened: the model, the workloads, weir, the
-//! measuring and the report, and how closely each back end holds the set-point. The whole scenario with all
-//! its bounds is run by `weir-testbed live --check`.
+//! measuring and the report; in the soak also how closely the scheduler holds the set-point. The whole
+//! scenario with all its bounds is run by `weir-testbed live --check`.
 
 use crate::common::ask_one;
 use crate::common::evidence::Evidence;
@@ -27,7 +27,8 @@ fn weir_by(backend: &str) -> Mode {
     }
 }
 
-/// Full mode.
+/// Full mode. A scheduler takes half of a minute of CPU time to begin in this guest, so this is of the soak;
+/// `scx_full.rs` asks whether it holds.
 fn the_scheduler_holds(vm: &Vm, scenario: &TestbedScenario, all: &[Instance]) -> Result<Run> {
     let held = live_run::run(vm, scenario, all, &weir_by("sched-ext-full"))?;
     let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
@@ -71,7 +72,11 @@ fn weir_halves_the_overload(
     scenario: &TestbedScenario,
     all: &[Instance],
 ) -> Result<Vec<Run>> {
-    let free = live_run::run(vm, scenario, all, &Mode::Free)?;
+    let mut short = scenario.clone();
+    // Nothing has to settle.
+    short.control.settle_sec = 2;
+    short.control.measure_sec = scenario.control.measure_sec.min(10);
+    let free = live_run::run(vm, &short, all, &Mode::Free)?;
     let held = live_run::run(vm, scenario, all, &weir_by("cpu-max"))?;
     let (before, after) = (
         free.bandwidth.mean_bytes_per_sec,
@@ -98,13 +103,12 @@ fn weir_halves_the_overload(
 #[test]
 fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     // On CPUs as slow as these weir needs five seconds until it observes.
-    let (vm, scenario, all) = prepared(8, 3)?;
-    ask_one("three runs", || it_is_demonstrated(&vm, &scenario, &all))
+    let (vm, scenario, all) = prepared(7, 3)?;
+    ask_one("two runs", || it_is_demonstrated(&vm, &scenario, &all))
 }
 
 fn it_is_demonstrated(vm: &Vm, scenario: &TestbedScenario, all: &[Instance]) -> Result<()> {
     let runs = weir_halves_the_overload(vm, scenario, all)?;
-    the_scheduler_holds(vm, scenario, all)?;
     let results = Results {
         scenario: scenario.name.clone(),
         runs,

@@ -77,9 +77,7 @@ fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     let pid = start(vm)?;
     common::both_are_limited(vm)?;
     vm.run("sleep 3")?;
-    common::is_held(vm)?;
-    common::say_why(vm);
-    println!("{}", vm.run(&format!("tail -n 1 {LINES}"))?);
+    common::is_held_closely(vm)?;
     stop_weir(vm, pid)?;
     empty_cgroup(vm, &hogs)
 }
@@ -90,7 +88,7 @@ fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     let pid = start_with(vm, &format!("{} --counters perf", limit()))?;
     common::both_are_limited(vm)?;
     vm.run("sleep 3")?;
-    common::is_held(vm)?;
+    common::is_held_closely(vm)?;
     let stats = common::newest(vm)?["scheduler"]["devices"][0].clone();
     let updates = stats["ext_updates"].as_u64().context("no updates")?;
     println!("{updates} updates: {stats}");
@@ -140,7 +138,7 @@ fn a_step_is_met_at_once(vm: &Vm) -> Result<()> {
     println!("in windows of 100 ms: {windows:.2?}");
     // Without the overload cap it is ten times that, until the daemon's next tick.
     ensure!((0.5..1.5).contains(&mean(0, 1000)?), "the first second");
-    common::is_held(vm)?;
+    common::is_held_closely(vm)?;
     stop_weir(vm, pid)
 }
 

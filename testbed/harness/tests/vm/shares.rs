@@ -11,6 +11,7 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use weir_testbed::live::guest::own_pages;
 use weir_testbed::vm::Vm;
 
@@ -167,9 +168,18 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
         let lines = snapshots(vm)?;
         let mut bytes = [0.0, 0.0];
         let (mut sampled, mut others) = (0, 0);
+        // A shell in the guest for each figure would take a minute.
+        let mut owners = BTreeMap::new();
         for verdict in lines[from..].iter().flat_map(verdicts) {
-            let name = verdict["id"].as_str().unwrap_or_default();
-            let Some(place) = owner(vm, name)? else {
+            let name = verdict["id"].as_str().unwrap_or_default().to_owned();
+            let place = match owners.entry(name) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    let place = owner(vm, new.key())?;
+                    *new.insert(place)
+                }
+            };
+            let Some(place) = place else {
                 continue;
             };
             match verdict["bandwidth"]["provenance"].as_str() {

@@ -11,14 +11,12 @@ const MILLION: u64 = 1_000_000;
 const USUAL: u64 = 4_000;
 
 /// Of others, in millions: the module, what is in the name of the question, the bound.
-const EXCEPTIONS: [(&str, &str, u64); 7] = [
+const EXCEPTIONS: [(&str, &str, u64); 5] = [
     ("driver", "its own script", 8_700),
-    ("live", "three runs", 12_400),
+    ("live", "two runs", 6_000),
     ("resize", "random resizes under load", 4_900),
     ("resize", "two hands on one block", 11_500),
-    ("scx", "the statistics agree", 8_800),
     ("scx_stress", " tasks, ", 5_200),
-    ("scx_stress", "no task is late for long", 30_000),
 ];
 
 /// Whether a question is within its bound. Those of the soak have none.

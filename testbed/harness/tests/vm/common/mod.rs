@@ -22,7 +22,7 @@ pub use lines::{lines_more, newest, next_line, snapshots};
 pub use questions::{Questions, ask_one};
 pub use scheduler::{
     SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held,
-    is_held_beside_ordinary_tasks, kill_named, say_why, signal_named, state,
+    is_held_beside_ordinary_tasks, is_held_closely, kill_named, say_why, signal_named, state,
 };
 pub use waiting::{filled, has_processes, holds, is, last_line_says, max_is, said, says, until};
 
