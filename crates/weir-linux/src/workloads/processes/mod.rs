@@ -6,7 +6,8 @@
 //! shows what each process has mapped, so `memory.numa_stat` is only used where no `numa_maps` can be read.
 //!
 //! *Counting.* In a workload of several processes, private memory adds up, and a file that several of them
-//! map counts once, with the most that one of them has of it. Two workloads that map the same file both have
+//! map counts once, with the most that one of them has of it. Which file it is, its device and inode say: many
+//! files have one name ([`numa_maps`]). Two workloads that map the same file both have
 //! it: both *can* reach the memory. Where a process has no page mapped (read(2) on a file on the node), see
 //! [`numa_stat`].
 //!
@@ -24,16 +25,15 @@ pub(crate) mod sched_policy;
 
 use crate::kernel::clock::{now, thread_cpu};
 use crate::kernel::fd_budget::{Budget, Kept, Rank};
-use crate::kernel::files::{Buffer, for_each_line, open_file};
-use crate::kernel::parse::process::{Stat, mapping};
+use crate::kernel::files::Buffer;
+use crate::kernel::parse::process::Stat;
 use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{NiceBoost, is_crowded};
 use crate::workloads::task_iter::process_table::{ProcessTable, Task};
-use numa_maps::{ELSEWHERE, NodePages, add};
+use numa_maps::{NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
@@ -42,8 +42,6 @@ use weir_core::{Bytes, Missing, Nanos, NodeId};
 const FIRST_SCANS: Nanos = Nanos::from_millis(500);
 /// Time between two reads of the policy of a process's threads.
 const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
-/// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
-const MAPS_MAX: u64 = 64 << 20;
 
 /// Why it is not known what such a process has.
 pub(crate) const HIDDEN: &str = "processes in another PID namespace are not seen";
@@ -389,34 +387,7 @@ impl ProcessCache {
     }
 
     fn read_maps(&mut self, pid: u32) -> Result<NodePages, Missing> {
-        let name = format!("{pid}/numa_maps");
-        let missing = |e: Errno| match e {
-            Errno::NOENT => Missing::NotSupported(format!("/proc/{name}: {e} (CONFIG_NUMA off?)")),
-            Errno::PERM | Errno::ACCESS => Missing::NotPermitted(format!("/proc/{name}: {e}")),
-            _ => Missing::Lost(format!("/proc/{name}: {e}")),
-        };
-        let fd = open_file(&*self.proc, &name).map_err(missing)?;
-        let mut usage = NodePages::default();
-        let mut malformed = false;
-        let nodes = &self.nodes;
-        for_each_line(&fd, &mut self.chunk, MAPS_MAX, |line| match mapping(line) {
-            Ok(map) => {
-                for (node, bytes) in map.nodes() {
-                    let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
-                    if bytes > 0 {
-                        usage.add(node.unwrap_or(ELSEWHERE), map.file, bytes);
-                    }
-                }
-            }
-            Err(_) => malformed = true,
-        })
-        .map_err(missing)?;
-        if malformed && usage == NodePages::default() {
-            return Err(Missing::Lost(format!(
-                "/proc/{name}: no line of the form ADDRESS POLICY …"
-            )));
-        }
-        Ok(usage)
+        numa_maps::read(&self.proc, pid, &self.nodes, &mut self.chunk)
     }
 }
 
