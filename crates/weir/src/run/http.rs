@@ -111,6 +111,12 @@ impl Request<'_> {
         std::str::from_utf8(found.next()?.value).ok()
     }
 
+    /// The values of all such headers, of those that are text.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.named(name)
+            .filter_map(|header| std::str::from_utf8(header.value).ok())
+    }
+
     /// The same of a header that may be there once only.
     pub fn only(&self, name: &str) -> Option<&str> {
         let is_one = self.named(name).count() == 1;
@@ -243,7 +249,17 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Re
 fn respond(head: &[u8], source: &Source) -> (Reply, bool) {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
+    let parsed = request.parse(head);
+    let is_too_much = match parsed {
+        Ok(status) => status.is_partial() && head.len() >= HEAD_MAX_BYTES,
+        Err(why) => why == httparse::Error::TooManyHeaders,
+    };
+    if is_too_much {
+        let what = format!("at most {HEADERS_MAX} headers, of {HEAD_MAX_BYTES} bytes together\n");
+        let answer = Answer::error("431 Request Header Fields Too Large", &what);
+        return (answer.into(), true);
+    }
+    let is_whole = parsed.is_ok_and(|status| status.is_complete());
     let (true, Some(method), Some(path)) = (is_whole, request.method, request.path) else {
         let answer = Answer::error("400 Bad Request", "this is no request\n");
         return (answer.into(), true);
