@@ -362,6 +362,29 @@ pub mod tests {
     }
 
     #[test]
+    fn a_head_that_is_too_large_is_told_from_one_that_is_none() {
+        let begin = "GET /metrics HTTP/1.1\r\n";
+        let long = format!("{begin}A: {}", "a".repeat(HEAD_MAX_BYTES));
+        let many = format!("{begin}{}\r\n", "A: a\r\n".repeat(HEADERS_MAX + 1));
+        let most = format!("{begin}{}\r\n", "A: a\r\n".repeat(HEADERS_MAX));
+        for (head, status) in [
+            (long, "431"),
+            (many, "431"),
+            (most, "200"),
+            (begin.into(), "400"),
+        ] {
+            let (Reply::Whole(answer), _) = respond(head.as_bytes(), &source()) else {
+                panic!("{head}");
+            };
+            assert!(
+                answer.status.starts_with(status),
+                "{head}: {}",
+                answer.status
+            );
+        }
+    }
+
+    #[test]
     fn silent_connections_do_not_keep_others_out() {
         let address = started();
         let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX + 3)

@@ -107,7 +107,10 @@ mod tests {
         ] {
             assert!(!is_open(&[text]), "{text}");
         }
-        assert!(is_open(&["text/plain;q=0.1", "application/openmetrics-text"]));
+        assert!(is_open(&[
+            "text/plain;q=0.1",
+            "application/openmetrics-text"
+        ]));
     }
 
     proptest! {
