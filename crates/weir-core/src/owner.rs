@@ -122,8 +122,8 @@ pub fn owner(path: &str) -> Owner {
     owner
 }
 
-/// A directory as it is; or, as cgroupfs makes one of what is meant for systemd (`SLICE:RUNTIME:ID`), the words
-/// of its name, which say the same as directories one below the other.
+/// A directory as it is; or, as cgroupfs makes one of what is meant for systemd (`SLICE:RUNTIME:ID`), the
+/// words of its name, which say the same as directories one below the other.
 fn words(part: &str) -> impl Iterator<Item = &str> {
     let is_for_systemd = part.bytes().filter(|byte| *byte == b':').count() == 2;
     let (whole, each) = match is_for_systemd {

@@ -153,8 +153,8 @@ pub fn mapping(line: &[u8]) -> Result<Mapping<'_>, Malformed> {
     })
 }
 
-/// Of one line of `/proc/PID/maps`, where the mapping begins and which file it is of: the device and the inode,
-/// as they are written there. Nothing for memory that is of no file.
+/// Of one line of `/proc/PID/maps`, where the mapping begins and which file it is of: the device and the
+/// inode, as they are written there. Nothing for memory that is of no file.
 pub fn mapped_file(line: &[u8]) -> Option<(u64, [&[u8]; 2])> {
     let mut parts = words(line);
     let range = parts.next()?;

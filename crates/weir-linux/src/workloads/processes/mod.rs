@@ -6,10 +6,9 @@
 //! shows what each process has mapped, so `memory.numa_stat` is only used where no `numa_maps` can be read.
 //!
 //! *Counting.* In a workload of several processes, private memory adds up, and a file that several of them
-//! map counts once, with the most that one of them has of it. Which file it is, its device and inode say: many
-//! files have one name ([`numa_maps`]). Two workloads that map the same file both have
-//! it: both *can* reach the memory. Where a process has no page mapped (read(2) on a file on the node), see
-//! [`numa_stat`].
+//! map counts once, with the most that one of them has of it. Which file it is, its device and inode say:
+//! many files have one name ([`numa_maps`]). Two workloads that map the same file both have it: both *can*
+//! reach the memory. Where a process has no page mapped (read(2) on a file on the node), see [`numa_stat`].
 //!
 //! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small pages,
 //! under its `mmap_lock`. So a process is read again only when its memory can have changed ([`rescan`]),

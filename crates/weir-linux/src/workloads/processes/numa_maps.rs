@@ -2,11 +2,12 @@
 //! What one process has mapped, summed up from its `numa_maps`: by node, and files apart, so that one that
 //! several processes have mapped can count once.
 //!
-//! *Which file.* Each process of a service may have a file of its own under one name: memory of memfd_create(2)
-//! and of System V, and what has been unlinked, are shown with the name that was given and `(deleted)`; two
-//! containers have one path for two files. So a file is known by its device and inode, which `maps` of the
-//! process has. Where that cannot be read, it is known by its name, and one without a place by nothing: it is
-//! the process's own. `maps` walks no page tables, and is read only where a file has pages on a watched node.
+//! *Which file.* Each process of a service may have a file of its own under one name: memory of
+//! memfd_create(2) and of System V, and what has been unlinked, are shown with the name that was given and
+//! `(deleted)`; two containers have one path for two files. So a file is known by its device and inode, which
+//! `maps` of the process has. Where that cannot be read, it is known by its name, and one without a place by
+//! nothing: it is the process's own. `maps` walks no page tables, and is read only where a file has pages on
+//! a watched node.
 
 use crate::inventory::numa::missing;
 use crate::kernel::files::{for_each_dir, for_each_line, open_file, open_path_dir};
@@ -96,8 +97,8 @@ struct Maps {
     is_malformed: bool,
 }
 
-/// The memory of a process, by its maps. Where its first thread has ended before the others, `/proc/PID` shows
-/// a zombie without memory, and the maps of any other thread are those of the process.
+/// The memory of a process, by its maps. Where its first thread has ended before the others, `/proc/PID`
+/// shows a zombie without memory, and the maps of any other thread are those of the process.
 ///
 /// # Errors
 /// They cannot be read.

@@ -15,7 +15,7 @@ pub struct Line {
 
 /// Rows that count each event once, and what was found when that was made so.
 #[derive(Default)]
-pub struct Run {
+pub struct CountedRun {
     pub rows: Vec<PerfRow>,
     pub notes: Vec<String>,
     pub problems: Vec<LineProblem>,
@@ -31,7 +31,7 @@ enum Kind {
     Untimed,
 }
 
-type Key<'a> = (Option<Nanos>, CountScope, Option<&'a str>, &'a str);
+type RowKey<'a> = (Option<Nanos>, CountScope, Option<&'a str>, &'a str);
 
 /// By how much a sum may differ for each value that perf rounded.
 const ROUNDED: f64 = 1.0;
@@ -45,7 +45,7 @@ impl PerfRow {
         }
     }
 
-    fn key(&self) -> Key<'_> {
+    fn key(&self) -> RowKey<'_> {
         (self.at, self.of, self.workload.as_deref(), &self.event)
     }
 
@@ -95,7 +95,7 @@ fn is_anew(section: &[Line], rest: &[Line], is_alone: bool) -> bool {
 }
 
 /// A run without its summary, which must be the sum of its intervals.
-pub fn counted_once(lines: Vec<Line>) -> Run {
+pub fn counted_once(lines: Vec<Line>) -> CountedRun {
     let has_intervals = lines.iter().any(|line| line.row.kind() == Kind::Interval);
     let is_summary = |line: &Line| has_intervals && line.row.kind() != Kind::Interval;
     let (summary, counted): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(is_summary);
@@ -105,7 +105,7 @@ pub fn counted_once(lines: Vec<Line>) -> Run {
         let event = crate::figure::printable(&event);
         format!("{event} was asked for twice: it is taken once, from the counter that ran longer")
     });
-    Run {
+    CountedRun {
         rows: counted.into_iter().map(|line| line.row).collect(),
         notes: notes.collect(),
         problems,
@@ -115,7 +115,7 @@ pub fn counted_once(lines: Vec<Line>) -> Run {
 /// Leaves out lines of an event that was asked for twice, and names these events. By CPU they are boxes of an
 /// uncore PMU, which older perf does not tell apart.
 fn once(lines: Vec<Line>) -> (Vec<Line>, BTreeSet<String>) {
-    let mut kept: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    let mut kept: BTreeMap<RowKey<'_>, usize> = BTreeMap::new();
     let mut is_kept = vec![true; lines.len()];
     let mut twice = BTreeSet::new();
     for (place, Line { row, .. }) in lines.iter().enumerate() {
@@ -147,8 +147,8 @@ struct Sum {
     rows: f64,
 }
 
-fn sums(lines: &[Line]) -> BTreeMap<Key<'_>, Sum> {
-    let mut sums: BTreeMap<Key<'_>, Sum> = BTreeMap::new();
+fn sums(lines: &[Line]) -> BTreeMap<RowKey<'_>, Sum> {
+    let mut sums: BTreeMap<RowKey<'_>, Sum> = BTreeMap::new();
     for Line { number, row } in lines {
         let (_, of, workload, event) = row.key();
         let value = row.value.as_ref().ok().filter(|_| row.is_whole_time());

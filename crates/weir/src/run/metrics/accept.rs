@@ -7,8 +7,8 @@ use weir_store::metrics::Dialect;
 const OPEN_METRICS: [&str; 2] = ["application", "openmetrics-text"];
 const PROMETHEUS: [&str; 2] = ["text", "plain"];
 
-/// What a client of `accepts`, the values of all such headers, is sent. Where it takes both alike, OpenMetrics
-/// if it names that; where it takes neither, the text that all know.
+/// What a client of `accepts`, the values of all such headers, is sent. Where it takes both alike,
+/// OpenMetrics if it names that; where it takes neither, the text that all know.
 pub fn dialect<'a>(accepts: impl Iterator<Item = &'a str>) -> Dialect {
     let ranges: Vec<Range<'_>> = accepts
         .flat_map(|value| value.split(','))
