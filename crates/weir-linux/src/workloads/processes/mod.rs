@@ -15,6 +15,7 @@
 //! within a time budget for each round. First reads have a budget of their own: before its first, a process's
 //! workload cannot be limited.
 
+pub(crate) mod namesakes;
 pub(crate) mod numa_maps;
 pub(crate) mod numa_stat;
 pub(crate) mod proc_pid;
@@ -29,6 +30,7 @@ use crate::kernel::parse::process::Stat;
 use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{NiceBoost, is_crowded};
 use crate::workloads::task_iter::process_table::{ProcessTable, Task};
+use namesakes::Namesakes;
 use numa_maps::{NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
@@ -57,6 +59,10 @@ pub(crate) struct CachedProcess {
     /// CPU time.
     pub(crate) spent: Spent,
     memory: ReachableMemory,
+    /// Of its files on watched nodes, by hashes.
+    names: Vec<u64>,
+    /// Another process has had a file of such a name.
+    has_namesake: bool,
     due: Due,
     policy_at: Nanos,
     /// In which it was last there, and in which something of it was read.
@@ -117,6 +123,9 @@ pub(crate) struct ProcessCache {
     proc: Arc<OwnedFd>,
     nodes: Vec<NodeId>,
     by_pid: BTreeMap<u32, CachedProcess>,
+    namesakes: Namesakes,
+    /// A process has gone, and the names of its files with it.
+    is_any_gone: bool,
     round: u64,
     chunk: Box<[u8]>,
     /// A process was not read after the last round.
@@ -132,6 +141,8 @@ impl ProcessCache {
             proc,
             nodes,
             by_pid: BTreeMap::new(),
+            namesakes: Namesakes::default(),
+            is_any_gone: false,
             round: 0,
             chunk,
             has_unread: false,
@@ -223,7 +234,7 @@ impl ProcessCache {
                     real_time,
                     ..new_member(&stat, self.round, at)
                 };
-                self.by_pid.insert(pid, member);
+                self.is_any_gone |= self.by_pid.insert(pid, member).is_some();
             }
         }
         true
@@ -273,7 +284,7 @@ impl ProcessCache {
                 member.due.note(task.signs, at);
                 member.renew(fresh);
             }
-            _ => drop(self.by_pid.insert(pid, fresh)),
+            _ => self.is_any_gone |= self.by_pid.insert(pid, fresh).is_some(),
         }
         true
     }
@@ -328,8 +339,14 @@ impl ProcessCache {
         self.by_pid.retain(|_, member| {
             let is_there = member.round == round;
             unread += usize::from(is_there && member.is_unread());
+            self.is_any_gone |= !is_there;
             is_there
         });
+        if std::mem::take(&mut self.is_any_gone) {
+            let all = self.by_pid.iter();
+            self.namesakes
+                .renew(all.map(|(pid, member)| (*pid, &member.names[..])));
+        }
         unread
     }
 
@@ -384,10 +401,6 @@ impl ProcessCache {
         }
         sum
     }
-
-    fn read_maps(&mut self, pid: u32) -> Result<NodePages, Missing> {
-        numa_maps::read(&self.proc, pid, &self.nodes, &mut self.chunk)
-    }
 }
 
 impl CachedProcess {
@@ -400,6 +413,8 @@ impl CachedProcess {
             real_time: task.real_time,
             spent: Spent::new(at, task.cpu),
             memory: ReachableMemory::NotYetRead,
+            names: Vec::new(),
+            has_namesake: false,
             due: Due::new(task.signs, at),
             policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
             round,
@@ -434,6 +449,8 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> CachedProcess {
         real_time: stat.is_real_time(),
         spent: Spent::new(at, cpu_of(stat)),
         memory: ReachableMemory::NotYetRead,
+        names: Vec::new(),
+        has_namesake: false,
         due: Due::new(Some(signs_of(stat)), at),
         policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
         round,

@@ -6,8 +6,8 @@
 //! memfd_create(2) and of System V, and what has been unlinked, are shown with the name that was given and
 //! `(deleted)`; two containers have one path for two files. So a file is known by its device and inode, which
 //! `maps` of the process has. Where that cannot be read, it is known by its name, and one without a place by
-//! nothing: it is the process's own. `maps` walks no page tables, and is read only where a file has pages on
-//! a watched node.
+//! nothing: it is the process's own. `maps` is read only where another process has a file of one name with
+//! this one's on a watched node ([`super::namesakes`]).
 
 use crate::inventory::numa::missing;
 use crate::kernel::files::{for_each_dir, for_each_line, open_file, open_path_dir};
@@ -84,13 +84,15 @@ struct FilePages {
     start: u64,
     node: NodeId,
     bytes: u64,
-    /// A hash of the file's name; nothing where the name tells it from no other.
-    name: Option<u64>,
+    /// A hash of the file's name.
+    name: u64,
+    is_unlinked: bool,
 }
 
-/// What the maps of one thread say.
-#[derive(Default)]
-struct Maps {
+/// What the maps of a process say.
+pub(crate) struct Maps {
+    /// Below `/proc`, of the thread that has them.
+    dir: String,
     private: NodePages,
     files: Vec<FilePages>,
     has_lines: bool,
@@ -107,42 +109,32 @@ pub(crate) fn read(
     pid: u32,
     nodes: &[NodeId],
     chunk: &mut [u8],
-) -> Result<NodePages, Missing> {
-    let mut dir = pid.to_string();
-    let mut maps = read_dir(proc, &dir, nodes, chunk)?;
+) -> Result<Maps, Missing> {
+    let mut maps = read_dir(proc, pid.to_string(), nodes, chunk)?;
     // Each process that lives has a stack at least.
     if !maps.has_lines {
         for thread in others(proc, pid) {
             let of_thread = format!("{pid}/task/{thread}");
-            if let Ok(found) = read_dir(proc, &of_thread, nodes, chunk)
+            if let Ok(found) = read_dir(proc, of_thread, nodes, chunk)
                 && found.has_lines
             {
-                (dir, maps) = (of_thread, found);
+                maps = found;
                 break;
             }
         }
     }
     if maps.is_malformed && maps.files.is_empty() && maps.private == NodePages::default() {
         return Err(Missing::Lost(format!(
-            "/proc/{dir}/numa_maps: no line of the form ADDRESS POLICY …"
+            "/proc/{}/numa_maps: no line of the form ADDRESS POLICY …",
+            maps.dir
         )));
     }
-    // It is not needed where no file counts.
-    let identities = match maps.files.iter().any(|file| file.node != ELSEWHERE) {
-        true => identities(proc, &dir, chunk),
-        false => BTreeMap::new(),
-    };
-    let mut usage = maps.private;
-    for file in maps.files {
-        let known = identities.get(&file.start).copied();
-        usage.add(file.node, known.or(file.name), file.bytes);
-    }
-    Ok(usage)
+    Ok(maps)
 }
 
 fn read_dir(
     proc: &OwnedFd,
-    dir: &str,
+    dir: String,
     nodes: &[NodeId],
     chunk: &mut [u8],
 ) -> Result<Maps, Missing> {
@@ -153,7 +145,13 @@ fn read_dir(
         _ => Missing::Lost(format!("/proc/{name}: {e}")),
     };
     let fd = open_file(proc, &name).map_err(missing)?;
-    let mut maps = Maps::default();
+    let mut maps = Maps {
+        dir,
+        private: NodePages::default(),
+        files: Vec::new(),
+        has_lines: false,
+        is_malformed: false,
+    };
     for_each_line(&fd, chunk, MAPS_MAX, |line| {
         maps.has_lines = true;
         match mapping(line) {
@@ -175,11 +173,44 @@ impl Maps {
                     start: map.start,
                     node,
                     bytes,
-                    name: (!name.ends_with(UNLINKED)).then(|| hash([name])),
+                    name: hash([name]),
+                    is_unlinked: name.ends_with(UNLINKED),
                 }),
                 None => self.private.add(node, None, bytes),
             }
         }
+    }
+
+    /// Names of files with pages on watched nodes, by their hashes, in order.
+    pub(crate) fn names(&self) -> Vec<u64> {
+        let here = self.files.iter().filter(|file| file.node != ELSEWHERE);
+        let mut names: Vec<u64> = here.map(|file| file.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Pages by node, with each file known by its name alone.
+    pub(crate) fn by_name(self) -> NodePages {
+        self.pages(|file| Some(file.name))
+    }
+
+    /// The same, with files on watched nodes known by what tells them from others of their names.
+    pub(crate) fn by_identity(self, proc: &OwnedFd, chunk: &mut [u8]) -> NodePages {
+        let (names, known) = (self.names(), identities(proc, &self.dir, chunk));
+        self.pages(|file| match known.get(&file.start) {
+            _ if names.binary_search(&file.name).is_err() => Some(file.name),
+            Some(identity) => Some(*identity),
+            None => (!file.is_unlinked).then_some(file.name),
+        })
+    }
+
+    fn pages(self, key: impl Fn(&FilePages) -> Option<u64>) -> NodePages {
+        let mut pages = self.private;
+        for file in &self.files {
+            pages.add(file.node, key(file), file.bytes);
+        }
+        pages
     }
 }
 

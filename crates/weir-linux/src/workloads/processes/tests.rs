@@ -128,6 +128,34 @@ fn a_file_is_known_by_its_inode_and_else_by_a_name_that_has_a_place() {
 }
 
 #[test]
+fn processes_of_one_name_are_told_apart_whenever_they_come() {
+    let fake = Fake::new();
+    let begin = 0x7f00_0000_0000u64;
+    for (pid, inode) in [(100, 7), (101, 8), (102, 8), (103, 7)] {
+        fake.process(pid, "vm", "/system.slice/fio.service", 4000);
+        let what = "file=/memfd:heap\\040(deleted) mapped=1000";
+        fake.write(format!("proc/{pid}/numa_maps"), thousand_pages(begin, what));
+        fake.write(
+            format!("proc/{pid}/maps"),
+            format!("{begin:x}-7f1000000000 rw-s 00000000 00:01 {inode} /memfd:heap (deleted)\n"),
+        );
+    }
+    let (mut members, mut buffer) = members(&fake);
+    let mut pages = |at: u64, pids: &[u32]| {
+        let at = Nanos(at * 1_000_000_000_000);
+        scan(&mut members, &mut buffer, pids, at);
+        on_node_1(&members.resident(pids)).unwrap() / 4096
+    };
+    assert_eq!(pages(1, &[100]), 1000);
+    assert_eq!(pages(2, &[100, 101]), 2000, "another file");
+    assert_eq!(pages(3, &[100, 101, 102]), 2000, "the file of the second");
+    // The first of the name has gone.
+    assert_eq!(pages(4, &[101, 102, 103]), 2000);
+    assert_eq!(pages(5, &[103]), 1000);
+    assert_eq!(pages(6, &[101, 103]), 2000);
+}
+
+#[test]
 fn memory_elsewhere_may_change_a_little_and_files_there_count_once() {
     let fake = Fake::new();
     let there = |pages| {
