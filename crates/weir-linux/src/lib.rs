@@ -62,5 +62,5 @@ pub use platform::LinuxPlatform;
 pub use platform::description::describe;
 pub use platform::lease_books::{reset, reset_even_if_running};
 pub use platform::trial::{TrialCgroup, TrialLease, try_scheduler};
-pub use workloads::cgroups::hierarchy::{NAMESPACE, PIDS, V2};
+pub use workloads::cgroups::hierarchy::{LIMITING, NAMESPACE, PIDS, V2};
 pub use workloads::operator_names::{NAMES, process_workload};
