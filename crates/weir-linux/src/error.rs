@@ -116,6 +116,11 @@ impl LinuxError {
     }
 }
 
-fn hint(answer: &io::Error) -> String {
-    Errno::from_io_error(answer).map_or_else(String::new, privilege::hint)
+/// What follows from an answer of the kernel to this process, to be put behind it: how to get the rights that
+/// it lacks. Empty where nothing is known to help.
+pub fn hint(answer: &io::Error) -> String {
+    match answer.kind() {
+        io::ErrorKind::PermissionDenied => privilege::hint(Errno::ACCESS),
+        _ => String::new(),
+    }
 }

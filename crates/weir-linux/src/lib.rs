@@ -45,7 +45,7 @@ pub use counters::CountedFabric;
 pub use counters::pmu;
 pub use counters::totals::Traffic;
 pub use counters::windows;
-pub use error::LinuxError;
+pub use error::{LinuxError, hint};
 pub use inventory::bind::{Bound, bind_cgroup_of, bind_self};
 pub use inventory::memory_nodes::{Node, Nodes, Reach};
 pub use inventory::numa::nodes_with_memory;

@@ -12,8 +12,8 @@ use weir_core::seam::topology::Fact;
 const NAME: &str = "privilege";
 /// All of the initial user namespace (user_namespaces(7)).
 const ALL_IDS: [&[u8]; 3] = [b"0", b"0", b"4294967295"];
-/// Capabilities (capability.h): without the first memory of other processes is closed, and the second includes
-/// the last two.
+/// Capabilities (capability.h): without the first, memory of other processes is closed, and the second
+/// includes the last two.
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
@@ -35,8 +35,8 @@ pub(crate) fn fact(roots: &Roots) -> Fact {
     }
 }
 
-/// What to do where the kernel refused something to this process. To root that lacks nothing no move is named:
-/// only what the files say.
+/// What to do where the kernel refused something to this process. To root that lacks nothing no move is
+/// named: only what the files say.
 ///
 /// ```text
 /// in a user namespace ─► not root ─► a capability is missing ─► lockdown ─► seccomp ─► no file says why
@@ -53,7 +53,6 @@ pub(crate) fn hint(answer: Errno) -> String {
     match answer {
         Errno::ACCESS | Errno::PERM => lacking(&roots, rustix::process::geteuid().is_root())
             .map_or_else(String::new, |(_, next_move)| format!("; {next_move}")),
-        Errno::ROFS => "; `weir doctor` says why it is read-only".into(),
         _ => String::new(),
     }
 }

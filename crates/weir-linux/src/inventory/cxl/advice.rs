@@ -87,10 +87,7 @@ impl Advice<'_> {
         let is_kmem = dax.driver.as_deref() == Ok(KMEM);
         let states = dax.span().and_then(|span| self.blocks.states(span));
         let is_a_node = dax.node.as_ref().is_ok_and(|id| self.is_a_node(*id));
-        if let Some(found) = states
-            .as_ref()
-            .and_then(|states| self.among_dram(name, states))
-        {
+        if let Some(found) = states.and_then(|states| self.among_dram(name, states)) {
             return Some(found);
         }
         let node = match &dax.node {
@@ -98,10 +95,14 @@ impl Advice<'_> {
             Err(why) => return known(name, format!("{name} has no node to be memory of ({why})")),
         };
         if self.blocks.has_cpus(node) {
+            let offline = match &states {
+                Some(states) if states.offline > 0 => ", and its memory is offline",
+                _ => "",
+            };
             return known(
                 name,
                 format!(
-                    "{name} would be memory of node {node}, which has CPUs: weir could not tell it from DRAM there"
+                    "{name} is of node {node}, which has CPUs{offline}: weir could not tell its memory from DRAM there"
                 ),
             );
         }
@@ -130,21 +131,19 @@ impl Advice<'_> {
                 name,
                 format!("{name} is no system RAM, and has no whole memory block"),
             ),
-            (false, _) => {
-                let why = match self.sysfs.path("bus/dax/drivers/kmem").is_dir() {
-                    true => format!("{name} is no system RAM"),
-                    false => format!(
-                        "{name} is no system RAM, and the driver kmem is not loaded; where this kernel has its module \
-                         dax_kmem"
-                    ),
-                };
-                helps(
-                    name,
-                    why,
-                    format!("daxctl reconfigure-device --mode=system-ram {name}"),
-                )
-            }
+            (false, _) => self.to_system_ram(name),
         }
+    }
+
+    fn to_system_ram(&self, name: &str) -> Option<NextMove> {
+        let why = match self.sysfs.path("bus/dax/drivers/kmem").is_dir() {
+            true => format!("{name} is no system RAM"),
+            false => format!(
+                "{name} is no system RAM, and the driver kmem is not loaded; where this kernel has its module dax_kmem"
+            ),
+        };
+        let command = format!("daxctl reconfigure-device --mode=system-ram {name}");
+        helps(name, why, command)
     }
 
     fn is_cxl(&self, dax: &Dax) -> bool {
@@ -165,7 +164,7 @@ impl Advice<'_> {
     }
 
     /// Memory that is online in a node with CPUs.
-    fn among_dram(&self, name: &str, states: &BlockStates) -> Option<NextMove> {
+    fn among_dram(&self, name: &str, states: BlockStates) -> Option<NextMove> {
         let node = states.node.filter(|node| self.blocks.has_cpus(*node))?;
         known(
             name,
@@ -195,9 +194,7 @@ impl Advice<'_> {
             return None;
         }
         let states = self.blocks.states(span);
-        let found = states
-            .as_ref()
-            .and_then(|states| self.among_dram(name, states));
+        let found = states.and_then(|states| self.among_dram(name, states));
         let is_memory = states.is_some_and(|states| states.online + states.offline > 0);
         if found.is_some() || is_memory || region.is_committed != Ok(true) {
             return found;

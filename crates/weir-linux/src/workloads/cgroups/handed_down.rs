@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a cgroup has no `cpu.max`: the level where the `cpu` controller ends, and what would hand it down from
 //! there (kernel, cgroup-v2.rst, "Enabling and Disabling", "No Internal Process Constraint";
-//! systemd.resource-control(5)). A controller is handed from level to level, so that enabling it above the cgroup is not enough.
+//! systemd.resource-control(5)). A controller is handed from level to level: to enable it just above the
+//! cgroup is not enough.
 //!
 //! ```text
 //! first level without cpu in cgroup.subtree_control
-//!   ├─ slices, then a unit below it ─► systemd's: CPUWeight= of the unit, or Delegate= where the cgroup is the unit's own
-//!   └─ else ─► cpu in its cgroup.controllers, and no processes in a level that has to hand it down: write +cpu
+//!   ├─ slices, then a unit ─► systemd's: CPUWeight= of the unit, Delegate= where it lies in the unit
+//!   └─ else ─► cpu in its cgroup.controllers, no processes in levels that hand it down: write +cpu
 //! ```
 
 use super::cgroup_type::{is_threaded, is_threaded_domain};
@@ -44,7 +45,8 @@ pub(crate) fn no_cpu_max(root: BorrowedFd<'_>, path: &[u8], buffer: &mut Buffer)
     format!("{} has no cpu.max: {why}", escape(path))
 }
 
-/// The cgroups from the root of the tree to one of its cgroups; a level is the number of names that lead there.
+/// The cgroups from the root of the tree to one of its cgroups; a level is the number of names that lead
+/// there.
 struct Way<'a> {
     root: BorrowedFd<'a>,
     names: Vec<&'a [u8]>,
@@ -77,8 +79,8 @@ impl Way<'_> {
         Ok(None)
     }
 
-    /// What systemd needs where the next level that is no slice is a unit: for it, systemd enables the controller
-    /// in all levels above.
+    /// What systemd needs where the next level that is no slice is a unit: for it, systemd enables the
+    /// controller in all levels above.
     fn by_systemd(&self, end: usize) -> Option<String> {
         let (above, below) = self.names.split_at_checked(end)?;
         let is_slice = |name: &&&[u8]| name.ends_with(b".slice");

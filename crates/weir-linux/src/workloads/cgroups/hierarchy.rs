@@ -18,6 +18,7 @@ use crate::kernel::parse::{lines, words};
 use crate::kernel::privilege;
 use crate::options::{By, Roots};
 use rustix::fd::AsFd;
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
 use std::path::Path;
 use weir_core::Missing;
@@ -93,9 +94,13 @@ pub(crate) fn in_the_way(roots: &Roots) -> Option<Missing> {
     )))
 }
 
-/// Opens a file to be written that each level of the tree has, and writes nothing.
+/// Opens a file to be written that each level of the tree has, and writes nothing. Permissions are asked for
+/// before the mount is.
 fn tried(roots: &Roots) -> Result<(), Errno> {
     let top = open_root(&roots.cgroup)?;
+    if fstatvfs(&top).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY)) {
+        return Err(Errno::ROFS);
+    }
     open_to_change(top, "cgroup.subtree_control").map(drop)
 }
 
@@ -271,7 +276,9 @@ fn controller(roots: &Roots, controllers: &[u8], name: &str, is_open: bool) -> F
             fact(name, Ok("enabled below the root".into()), None)
         }
         Ok(_) => {
-            let why = Missing::NotSupported("there, but not handed down from the root".into());
+            let why = Missing::NotSupported(format!(
+                "the {which} controller is there, but not handed down from the root"
+            ));
             let next_move = is_open.then(|| format!("echo +{which} > {}", path.display()));
             fact(name, Err(why), next_move)
         }
