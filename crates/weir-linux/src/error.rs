@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can stop weir on this host. Each names the thing and the next move.
 
-use crate::inventory::cxl::Fabric;
+use crate::inventory::cxl::next_moves;
 use crate::inventory::numa::Topology;
+use crate::kernel::privilege;
 use crate::options::Roots;
+use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
 
@@ -23,7 +25,7 @@ pub enum LinuxError {
     /// Neither a node of CXL memory nor counters: there is nothing to keep below its knee.
     #[error(
         "no CXL memory found: no NUMA node of it under {nodes} and no access counters under \
-         {counters}{others}; {next_move}, then see `weir doctor`",
+         {counters}{others}; {moves}see `weir doctor`",
         nodes = .nodes.display(), counters = .counters.display()
     )]
     NoCxl {
@@ -33,8 +35,8 @@ pub enum LinuxError {
         counters: PathBuf,
         /// Nodes without CPUs that are none of CXL, in words; empty where there are none.
         others: String,
-        /// What brings memory online here.
-        next_move: String,
+        /// What is the matter with the memory that is there, and what helps.
+        moves: String,
     },
     /// Another weir limits on this host.
     #[error(
@@ -91,7 +93,10 @@ impl LinuxError {
                     others.join("; ")
                 ),
             },
-            next_move: crate::inventory::cxl::next_move(&Fabric::read(roots)),
+            moves: next_moves(roots)
+                .iter()
+                .map(|next| format!("{next}; "))
+                .collect(),
             nodes: roots.sys.join("devices/system/node"),
             counters: roots.sys.join("class/weir_cxl"),
         }
@@ -111,11 +116,11 @@ impl LinuxError {
     }
 }
 
-fn hint(answer: &io::Error) -> &'static str {
+/// What follows from an answer of the kernel to this process, to be put behind it: how to get the rights that
+/// it lacks. Empty where nothing is known to help.
+pub fn hint(answer: &io::Error) -> String {
     match answer.kind() {
-        io::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
-            "; run weir as root"
-        }
-        _ => "",
+        io::ErrorKind::PermissionDenied => privilege::hint(Errno::ACCESS),
+        _ => String::new(),
     }
 }

@@ -12,6 +12,7 @@
 use super::BackendContext;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::parse::cgroup::pids;
+use crate::kernel::privilege::hint;
 use crate::workloads::cgroups::cgroup_type;
 use crate::workloads::discovery::{Watched, WorkloadSource};
 use crate::workloads::exclude::Rules;
@@ -118,7 +119,7 @@ pub(crate) fn outcome(error: Errno, name: &str) -> OutcomeKind {
     match error {
         Errno::NODEV | Errno::NOENT | Errno::SRCH => OutcomeKind::Vanished,
         Errno::PERM | Errno::ACCESS | Errno::ROFS => {
-            OutcomeKind::Refused(format!("{name}: {error}: run weir as root, on the host"))
+            OutcomeKind::Refused(format!("{name}: {error}{}", hint(error)))
         }
         _ => OutcomeKind::Failed(format!("{name}: {error}")),
     }

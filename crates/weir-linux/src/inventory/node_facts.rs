@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Facts about nodes: which are CXL memory, and of each node without CPUs what says so.
 
-use super::cxl::{Classified, Fabric, next_move};
+use super::cxl::{Classified, NextMove, next_moves};
 use super::numa::Topology;
 use crate::options::Roots;
 use weir_core::Missing;
@@ -15,14 +15,40 @@ impl Topology {
         facts
     }
 
+    /// CXL memory that is not in use beside nodes of it. Where there are none, [`Topology::facts`] has it.
+    pub(crate) fn unused(&self, roots: &Roots) -> Vec<Fact> {
+        if !self
+            .memory_nodes
+            .as_ref()
+            .is_ok_and(|nodes| !nodes.is_empty())
+        {
+            return Vec::new();
+        }
+        let fact = |next: NextMove| Fact {
+            name: format!("numa.{}", next.of),
+            value: Err(Missing::NotSupported(next.why)),
+            next_move: next.command,
+        };
+        next_moves(roots).into_iter().map(fact).collect()
+    }
+
     fn cxl_nodes(&self, roots: &Roots) -> Fact {
+        let mut next_move = None;
         let value = self.memory_nodes.clone().and_then(|nodes| {
             if nodes.is_empty() {
                 let why = match self.classified.is_empty() {
                     true => "every node with memory has CPUs",
                     false => "no node is CXL memory",
                 };
-                return Err(Missing::NotSupported(why.into()));
+                let moves = next_moves(roots).into_iter();
+                let (can, cannot): (Vec<_>, Vec<_>) = moves.partition(|m| m.command.is_some());
+                let joined = |moves: Vec<NextMove>| {
+                    let words: Vec<String> = moves.iter().map(NextMove::to_string).collect();
+                    Some(words.join("; ")).filter(|words| !words.is_empty())
+                };
+                next_move = joined(can);
+                let why = [why.to_owned()].into_iter().chain(joined(cannot));
+                return Err(Missing::NotSupported(why.collect::<Vec<_>>().join("; ")));
             }
             let name =
                 |n: &crate::inventory::numa::MemoryNode| format!("{} ({})", n.id, n.size_bytes);
@@ -30,7 +56,7 @@ impl Topology {
         });
         Fact {
             name: "numa.cxl_nodes".into(),
-            next_move: value.is_err().then(|| next_move(&Fabric::read(roots))),
+            next_move,
             value,
         }
     }

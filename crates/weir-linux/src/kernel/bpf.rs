@@ -2,6 +2,7 @@
 //! What all programs in the kernel have in common: whether they could be loaded here, and why one was not.
 
 use super::files::open_root;
+use super::privilege::next_move;
 use crate::options::Roots;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, PrintLevel, ProgramInput, ProgramMut};
@@ -146,9 +147,9 @@ pub(crate) fn quiet() {
 pub(crate) fn refused(program: &str, error: &libbpf_rs::Error) -> Missing {
     let text = format!("the kernel did not take {program}: {error}");
     match error.kind() {
-        ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
-            "{text}; run weir as root, or with CAP_BPF and CAP_PERFMON"
-        )),
+        ErrorKind::PermissionDenied => {
+            Missing::NotPermitted(format!("{text}; {}", next_move(&Roots::default())))
+        }
         _ => Missing::NotSupported(text),
     }
 }

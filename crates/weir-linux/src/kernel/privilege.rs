@@ -3,15 +3,24 @@
 //! privileges on the host, and gets no advice to become root.
 
 use super::files::read_path;
+use super::parse::words;
 use crate::options::Roots;
+use rustix::io::Errno;
 use weir_core::Missing;
 use weir_core::seam::topology::Fact;
 
 const NAME: &str = "privilege";
 /// All of the initial user namespace (user_namespaces(7)).
 const ALL_IDS: [&[u8]; 3] = [b"0", b"0", b"4294967295"];
-/// The capability without which memory of other processes is closed (capability.h).
+/// Capabilities (capability.h): without the first, memory of other processes is closed, and the second
+/// includes the last two.
 const CAP_SYS_PTRACE: u32 = 19;
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+const CONTAINER: &str = "run it with the rights of the host's root: docker or podman run --privileged, in Kubernetes \
+                         securityContext.privileged";
 
 /// How far root goes here, or why this is not root.
 pub(crate) fn fact(roots: &Roots) -> Fact {
@@ -26,23 +35,30 @@ pub(crate) fn fact(roots: &Roots) -> Fact {
     }
 }
 
-/// What to do where something was refused.
+/// What to do where the kernel refused something to this process. To root that lacks nothing no move is
+/// named: only what the files say.
+///
+/// ```text
+/// in a user namespace ─► not root ─► a capability is missing ─► lockdown ─► seccomp ─► no file says why
+/// ```
 pub(crate) fn next_move(roots: &Roots) -> String {
     let is_root = rustix::process::geteuid().is_root();
-    lacking(roots, is_root).map_or_else(
-        || "root was refused: see /sys/kernel/security/lockdown, and the seccomp profile if this is a container".into(),
-        |(_, next_move)| next_move,
-    )
+    lacking(roots, is_root).map_or_else(|| refused_to_root(roots), |(_, next_move)| next_move)
+}
+
+/// What follows from an answer of the kernel to this process, to be put behind the answer; empty where
+/// nothing is known to help.
+pub(crate) fn hint(answer: Errno) -> String {
+    let roots = Roots::default();
+    match answer {
+        Errno::ACCESS | Errno::PERM => lacking(&roots, rustix::process::geteuid().is_root())
+            .map_or_else(String::new, |(_, next_move)| format!("; {next_move}")),
+        _ => String::new(),
+    }
 }
 
 fn lacking(roots: &Roots, is_root: bool) -> Option<(String, String)> {
-    if !is_root {
-        let why = "not root: limits and memory of others are closed";
-        return Some((why.into(), "run weir as root".into()));
-    }
     let own = roots.proc.join("self");
-    let in_container = "run it with the rights of the host's root: docker or podman run --privileged, in Kubernetes \
-                        securityContext.privileged";
     // A file that is missing is no evidence.
     if let Ok(map) = read_path(&own.join("uid_map"))
         && !map
@@ -50,21 +66,66 @@ fn lacking(roots: &Roots, is_root: bool) -> Option<(String, String)> {
             .filter(|word| !word.is_empty())
             .eq(ALL_IDS)
     {
-        let why = "root of a user namespace, which is not root outside of it";
+        let why = "in a user namespace, whose root is not root outside of it";
         let next_move = "run it in the host's user namespace: no rootless containers, no --userns";
         return Some((why.into(), next_move.into()));
     }
+    if !is_root {
+        let why = "not root: limits and memory of others are closed";
+        return Some((why.into(), "run weir as root".into()));
+    }
     let status = read_path(&own.join("status")).ok()?;
-    let effective = capabilities(&status)?;
     let why = "root without CAP_SYS_PTRACE: memory of other processes is closed";
-    (effective >> CAP_SYS_PTRACE & 1 == 0).then(|| (why.into(), in_container.into()))
+    lacks(&status, CAP_SYS_PTRACE).then(|| (why.into(), CONTAINER.into()))
 }
 
-/// `CapEff` of `/proc/PID/status`.
+/// Whether root may change mounts, as far as files say; nothing where this is not the host's root.
+pub(crate) fn may_mount(roots: &Roots) -> Option<bool> {
+    let status = read_path(&roots.proc.join("self/status")).ok()?;
+    let effective = capabilities(&status)?;
+    let is_root = rustix::process::geteuid().is_root();
+    is_root.then_some(effective >> CAP_SYS_ADMIN & 1 == 1 && lacking(roots, true).is_none())
+}
+
+/// What could refuse something to root with all rights, as far as files say.
+fn refused_to_root(roots: &Roots) -> String {
+    let mut causes = Vec::new();
+    let status = read_path(&roots.proc.join("self/status")).unwrap_or_default();
+    let lacks = |bit| lacks(&status, bit);
+    if lacks(CAP_SYS_ADMIN) && (lacks(CAP_PERFMON) || lacks(CAP_BPF)) {
+        causes.push(format!("it lacks CAP_PERFMON or CAP_BPF: {CONTAINER}"));
+    }
+    let text = read_path(&roots.sys.join("kernel/security/lockdown")).unwrap_or_default();
+    let mode = ["integrity", "confidentiality"]
+        .into_iter()
+        .find(|mode| words(text.trim_ascii()).any(|word| word == format!("[{mode}]").as_bytes()));
+    causes.extend(mode.map(|mode| {
+        format!("the kernel is locked down ({mode}, by Secure Boot or the boot option lockdown=)")
+    }));
+    if field(&status, "Seccomp:") == Some("2") {
+        let filter =
+            "a seccomp filter is in force (a container's profile, or SystemCallFilter= of a unit)";
+        causes.push(filter.into());
+    }
+    match causes.is_empty() {
+        true => "root was refused, and no file says why: the kernel's log may".into(),
+        false => format!("root was refused: {}", causes.join(", and ")),
+    }
+}
+
+/// Whether `CapEff` of `/proc/PID/status` is there, and without this capability.
+fn lacks(status: &[u8], bit: u32) -> bool {
+    capabilities(status).is_some_and(|effective| effective >> bit & 1 == 0)
+}
+
 fn capabilities(status: &[u8]) -> Option<u64> {
+    u64::from_str_radix(field(status, "CapEff:")?, 16).ok()
+}
+
+fn field<'a>(status: &'a [u8], name: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(status).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim())
 }
 
 #[cfg(test)]
@@ -98,6 +159,39 @@ mod tests {
             why.contains("user namespace") && !next_move.contains("as root"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn what_root_is_refused_by_is_read_from_files() {
+        let fake = Fake::new();
+        assert!(refused_to_root(&fake.roots()).contains("no file says why"));
+        let lockdown = "sys/kernel/security/lockdown";
+        fake.write(lockdown, "[none] integrity confidentiality\n");
+        fake.write(
+            "proc/self/status",
+            "CapEff:\t000001ffffffffff\nSeccomp:\t0\n",
+        );
+        assert!(refused_to_root(&fake.roots()).contains("no file says why"));
+        fake.write(lockdown, "none integrity [confidentiality]\n");
+        let said = refused_to_root(&fake.roots());
+        assert!(said.contains("locked down (confidentiality"), "{said}");
+        // With CAP_SYS_PTRACE, and without CAP_PERFMON and CAP_BPF.
+        fake.write(
+            "proc/self/status",
+            "CapEff:\t0000000000080000\nSeccomp:\t2\n",
+        );
+        let said = refused_to_root(&fake.roots());
+        for part in ["CAP_PERFMON", "locked down", "seccomp"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn root_of_no_use_outside_of_its_namespace_is_not_proposed() {
+        let fake = Fake::new();
+        fake.write("proc/self/uid_map", "         0       1000          1\n");
+        let (why, next_move) = said(&fake, false).unwrap();
+        assert!(why.contains("user namespace") && !next_move.contains("as root"));
     }
 
     #[test]

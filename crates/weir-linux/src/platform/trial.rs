@@ -8,13 +8,15 @@ use crate::backends::cpu_max::lease::CpuMaxLease;
 use crate::backends::sched_ext::loader::{Loaded, Rule, refusal};
 use crate::backends::sched_ext::settings_for;
 use crate::inventory::sched_ext_state::{Mode, SchedExt};
-use crate::kernel::files::{Buffer, read_path};
+use crate::kernel::files::Buffer;
 use crate::kernel::files::{inode, make_dir, open_dir, open_root, remove_dir, write_at};
 use crate::kernel::parse::cgroup::{CpuMax, cpu_max, cpu_stat};
+use crate::kernel::privilege::hint;
 use crate::leases::restore::ResetReport;
 use crate::leases::undo::LastTwo;
 use crate::leases::{BookSpec, LeaseBook};
 use crate::options::{Options, Roots};
+use crate::workloads::cgroups::hierarchy;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::time::Duration;
@@ -39,21 +41,8 @@ impl TrialCgroup {
     /// # Errors
     /// The tree is not of version 2, the `cpu` controller is not on, or it cannot be written.
     pub fn make(roots: &Roots) -> Result<TrialCgroup, Missing> {
-        let enabled = read_path(&roots.cgroup.join("cgroup.subtree_control"));
-        let enabled = enabled.map_err(|e| {
-            Missing::NotSupported(format!(
-                "{}: cgroup v2 is not there: {e}",
-                roots.cgroup.display()
-            ))
-        })?;
-        if !enabled
-            .split(u8::is_ascii_whitespace)
-            .any(|word| word == b"cpu")
-        {
-            return Err(Missing::NotSupported(format!(
-                "the cpu controller is not on at the top of the tree: echo +cpu > {}",
-                roots.cgroup.join("cgroup.subtree_control").display()
-            )));
+        if let Some(why) = hierarchy::in_the_way(roots) {
+            return Err(why);
         }
         let name = format!("weir-trial-{}", std::process::id());
         let made = open_root(&roots.cgroup).and_then(|root| {
@@ -177,7 +166,7 @@ impl TrialLease {
 fn no(what: &str, answer: Errno) -> Missing {
     match answer {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => {
-            Missing::NotPermitted(format!("{what}: {answer}: run as root, on the host"))
+            Missing::NotPermitted(format!("{what}: {answer}{}", hint(answer)))
         }
         _ => Missing::Lost(format!("{what}: {answer}")),
     }

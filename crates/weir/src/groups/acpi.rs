@@ -132,10 +132,11 @@ pub(super) fn read_table(dir: &Path, kind: Kind) -> Result<Option<Table>> {
     let bytes = match read_bounded(&path, TABLE_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-            bail!("cannot read {}: {e}; run weir as root", path.display())
-        }
-        Err(e) => bail!("cannot read {}: {e}", path.display()),
+        Err(e) => bail!(
+            "cannot read {}: {e}{}",
+            path.display(),
+            weir_linux::hint(&e)
+        ),
     };
     let table = Table::read(kind, bytes);
     table.map(Some).with_context(|| path.display().to_string())

@@ -121,16 +121,11 @@ fn lacking(machine: &Description, by: By) -> Vec<Lack> {
     lacking.push(lack(machine, "sight of all workloads", OBSERVE, sight));
     lacking.retain(|lack| lack.what == "a CXL memory device" || !lack.reasons.is_empty());
     if machine.actuator.is_none() {
-        let topics = [
-            weir_linux::NAMESPACE,
-            weir_linux::V2,
-            "cgroup.controller.cpu",
-        ];
         lacking.push(lack(
             machine,
             "something that can limit a workload",
             LIMIT,
-            &topics,
+            &weir_linux::LIMITING,
         ));
     }
     for (what, topic) in [

@@ -94,7 +94,7 @@ fn page(report: &ResetReport) -> String {
         report.failed.len()
     );
     if !report.failed.is_empty() {
-        out += "what failed stays in the journal: run `weir reset` again, as root\n";
+        out += "what failed stays in the journal: run `weir reset` again\n";
     }
     out
 }

@@ -299,7 +299,7 @@ fn without_cxl_memory(vm: &Vm) -> Result<()> {
         let text = ends_with(vm, status, command)?;
         ensure!(text.contains("no CXL memory found"), "{command}: {text}");
         ensure!(
-            text.contains("daxctl online-memory") && text.contains("weir_cxl"),
+            text.contains("weir doctor") && text.contains("weir_cxl"),
             "{command}: {text}"
         );
     }

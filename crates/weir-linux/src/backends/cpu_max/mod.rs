@@ -43,6 +43,7 @@ use crate::kernel::files::{inode, open_to_change};
 use crate::kernel::parse::cgroup::CpuMax;
 use crate::leases::undo::{LastTwo, UndoOutcome};
 use crate::options::Options;
+use crate::workloads::cgroups::handed_down::no_cpu_max;
 use crate::workloads::discovery::{View, Watched};
 use lease::{CpuMaxLease, CpuMaxRecord, read_burst};
 use limited::{LimitedCgroup, parse_max};
@@ -171,10 +172,10 @@ impl CpuMaxBackend {
         may_be_limited(watched, Some(fresh))?;
         let name = escape(&path);
         let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
-            Errno::NOENT => OutcomeKind::Refused(format!(
-                "{name} has no cpu.max, the cpu controller is not enabled for it: echo +cpu > \
-                 cgroup.subtree_control in the cgroup above"
-            )),
+            Errno::NOENT => {
+                let (root, buffer) = (context.root.as_fd(), &mut context.buffer);
+                OutcomeKind::Refused(no_cpu_max(root, &path, buffer))
+            }
             e => outcome(e, &name),
         })?;
         let theirs = parse_max(context.buffer.read(&max), &name)?;

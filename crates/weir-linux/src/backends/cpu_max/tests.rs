@@ -232,7 +232,13 @@ fn excluded_workloads_are_checked_again_before_the_first_write() {
 fn refusals_name_the_next_move() {
     let mut world = World::new(Fake::new());
     world.fake.remove(FIO_MAX);
-    assert!(refused(world.limit(FIO, 1.0)).contains("echo +cpu > cgroup.subtree_control"));
+    let slice = "sys/fs/cgroup/system.slice/cgroup.subtree_control";
+    world.fake.write(slice, "memory pids\n");
+    let why = refused(world.limit(FIO, 1.0));
+    assert!(
+        why.contains("ends at /system.slice") && why.contains("set-property fio.service"),
+        "{why}"
+    );
     world.fake.write("sys/kernel/sched_ext/state", "enabled\n");
     world.fake.write("sys/kernel/sched_ext/root/ops", "lavd\n");
     let mut world = World::new(world.fake);

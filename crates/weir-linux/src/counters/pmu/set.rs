@@ -184,9 +184,7 @@ pub(super) fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
 pub(crate) fn denied(pmu: &str, target: &str, error: &io::Error) -> Missing {
     let text = format!("perf_event_open on {pmu}, {target}: {error}");
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
-            "{text}; run weir as root, with CAP_PERFMON, or set kernel.perf_event_paranoid=0"
-        )),
+        io::ErrorKind::PermissionDenied => Missing::NotPermitted(text),
         _ => Missing::NotSupported(text),
     }
 }

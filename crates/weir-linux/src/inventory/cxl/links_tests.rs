@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which devices have a node's memory, which devices are not in use, and what brings memory into use.
 
-use super::machines_tests::{OF_REGION, WINDOW, dax, device, machine, object, region, window};
+use super::machines_tests::{
+    OF_REGION, WINDOW, block_state, dax, device, machine, object, region, window,
+};
 use super::tests::Tree;
-use super::{CxlMemory, Fabric, next_move};
+use super::{CxlMemory, Fabric, next_moves};
 use weir_core::Missing;
 
 const GIB: u64 = 1 << 30;
@@ -99,7 +101,7 @@ fn memory_that_is_nowhere_is_proven() {
     let in_use = |tree: &Tree| memory(&tree.read(), "mem0").is_in_use;
     assert_eq!(in_use(&tree), Ok(false));
     assert_eq!(
-        next_move(&tree.read()),
+        said(&tree),
         "mem0 is in no region: cxl create-region -m -t ram -d decoder0.0 mem0"
     );
     let unproven = |what: &str, part: &str| {
@@ -158,7 +160,7 @@ fn a_region_that_was_set_up_halfway() {
     );
     assert!(region.start.is_err() && region.targets[1].decoder.is_err());
     assert_eq!(memory(&fabric, "mem0").is_in_use, Ok(false));
-    let said = next_move(&fabric);
+    let said = said(&tree);
     assert!(
         said.contains("region0 was set up halfway: cxl destroy-region region0"),
         "{said}"
@@ -177,43 +179,149 @@ fn a_region_that_was_set_up_halfway() {
     assert_eq!(tree.read().nodes[0].regions, Ok(vec!["region0".into()]));
 }
 
+/// What is said of a machine.
+fn said(tree: &Tree) -> String {
+    let moves = next_moves(&tree.roots());
+    let words: Vec<String> = moves.iter().map(ToString::to_string).collect();
+    words.join("; ")
+}
+
+/// A dax device of `region0` at the start of the window: four blocks of memory.
+fn of_region0(tree: &Tree, node: &str, driver: &str) {
+    let at = format!("{WINDOW:#x}");
+    let files = [
+        ("target_node", node),
+        ("resource", &at),
+        ("size", "8589934592"),
+    ];
+    dax(tree, "dax0.0", OF_REGION, &files, driver);
+}
+
 #[test]
 fn the_next_move_is_one_that_helps() {
     let tree = machine(&[]);
-    assert_eq!(
-        next_move(&tree.read()),
-        "bring CXL memory online as system RAM: daxctl online-memory"
-    );
+    assert_eq!(said(&tree), "");
     window(&tree, 0, WINDOW, 16 * GIB);
     device(&tree, 0, &[]);
     region(&tree, 0, WINDOW, 16 * GIB, &["decoder2.0"]);
-    let said = |tree: &Tree| next_move(&tree.read());
     assert_eq!(
         said(&tree),
         "region0 has no dax device: cxl enable-region region0"
     );
-    let at = format!("{WINDOW:#x}");
-    let files = [
-        ("target_node", "2"),
-        ("resource", &at),
-        ("size", "8589934592"),
-    ];
+    let region = "/sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0";
+    tree.write(&format!("{region}/driver/module"), "");
+    assert!(
+        said(&tree).starts_with("region0 is enabled"),
+        "{}",
+        said(&tree)
+    );
     for driver in ["device_dax", ""] {
-        dax(&tree, "dax0.0", OF_REGION, &files, driver);
-        assert_eq!(
-            said(&tree),
-            "dax0.0 is no system RAM: daxctl reconfigure-device --mode=system-ram dax0.0"
+        of_region0(&tree, "2", driver);
+        let move_ = "daxctl reconfigure-device --mode=system-ram dax0.0";
+        assert!(said(&tree).contains("dax_kmem: "), "{}", said(&tree));
+        tree.write("/sys/bus/dax/drivers/kmem/bind", "");
+        assert_eq!(said(&tree), format!("dax0.0 is no system RAM: {move_}"));
+        tree.remove("/sys/bus/dax/drivers/kmem");
+        tree.remove("/sys/bus/dax/devices/dax0.0");
+    }
+    // A name with a command in it is not printed for pasting.
+    let files = [("target_node", "2")];
+    dax(&tree, "dax0.0;reboot", OF_REGION, &files, "device_dax");
+    assert!(!said(&tree).contains("reboot"));
+}
+
+#[test]
+fn memory_is_called_offline_where_blocks_of_it_are() {
+    let tree = machine(&[]);
+    window(&tree, 0, WINDOW, 16 * GIB);
+    of_region0(&tree, "2", "kmem");
+    let start = WINDOW / (2 * GIB);
+    assert_eq!(
+        said(&tree),
+        "kmem has dax0.0, and made no memory block of it"
+    );
+    for block in start..start + 4 {
+        block_state(&tree, block, "offline");
+    }
+    let online = "daxctl online-memory dax0.0";
+    assert_eq!(
+        said(&tree),
+        format!("the memory of dax0.0 is offline: {online}")
+    );
+    block_state(&tree, start, "online");
+    assert_eq!(
+        said(&tree),
+        format!("3 of 4 memory blocks of dax0.0 are offline: {online}")
+    );
+    block_state(&tree, start, "going-offline");
+    let unknown = "whether the memory of dax0.0 is online is not known";
+    assert_eq!(said(&tree), unknown);
+}
+
+/// What weir could not tell from DRAM is not proposed.
+#[test]
+fn memory_of_a_node_with_cpus_is_called_that() {
+    let tree = machine(&[]);
+    window(&tree, 0, WINDOW, 16 * GIB);
+    for driver in ["kmem", "device_dax"] {
+        of_region0(&tree, "0", driver);
+        let would = said(&tree);
+        assert!(
+            would.starts_with("dax0.0 is of node 0, which has CPUs:"),
+            "{would}"
         );
         tree.remove("/sys/bus/dax/devices/dax0.0");
     }
-    dax(&tree, "dax0.0", OF_REGION, &files, "kmem");
-    assert_eq!(
-        said(&tree),
-        "the memory of dax0.0 is offline: daxctl online-memory dax0.0"
+    let start = WINDOW / (2 * GIB);
+    for block in start..start + 4 {
+        block_state(&tree, block, "online");
+        let link = format!("/sys/devices/system/node/node0/memory{block}");
+        tree.link(&link, &format!("../../memory/memory{block}"));
+    }
+    of_region0(&tree, "0", "kmem");
+    let lies = said(&tree);
+    assert!(
+        lies.starts_with("the memory of dax0.0 lies in node 0, among the DRAM"),
+        "{lies}"
     );
-    // A name with a command in it is not printed for pasting.
-    dax(&tree, "dax0.0;reboot", OF_REGION, &files, "device_dax");
-    assert!(!said(&tree).contains("reboot"));
+    // Firmware brought it online: no dax device is made of the region.
+    tree.remove("/sys/bus/dax/devices/dax0.0");
+    region(&tree, 0, WINDOW, 8 * GIB, &["decoder2.0"]);
+    let lies = said(&tree);
+    assert!(
+        lies.starts_with("the memory of region0 lies in node 0"),
+        "{lies}"
+    );
+}
+
+#[test]
+fn a_region_is_proposed_where_the_device_and_a_window_can_have_one() {
+    let tree = machine(&[]);
+    window(&tree, 0, WINDOW, 16 * GIB);
+    device(&tree, 0, &[("size", "0x0"), ("start", "0x0")]);
+    let create = "cxl create-region";
+    assert!(said(&tree).contains(create));
+    let window = "/sys/devices/platform/ACPI0017:00/root0/decoder0.0";
+    for cap in ["0\n", "\n"] {
+        tree.write(&format!("{window}/cap_ram"), cap);
+        assert!(said(&tree).contains("cap_ram") && !said(&tree).contains(create));
+    }
+    tree.write(&format!("{window}/cap_ram"), "1\n");
+    // Another device's, in all of the window: it is persistent memory.
+    region(&tree, 7, WINDOW, 16 * GIB, &[]);
+    tree.write(&format!("{window}/region7/mode"), "pmem\n");
+    assert!(!said(&tree).contains(create), "{}", said(&tree));
+    tree.remove("/sys/bus/cxl/devices/region7");
+    let ram = "/sys/devices/pci0000:15/0000:15:00.0/0000:10:00.0/mem0/ram/size";
+    tree.write(ram, "0x0\n");
+    let pmem = said(&tree);
+    assert!(
+        pmem.contains("no volatile memory") && !pmem.contains(create),
+        "{pmem}"
+    );
+    tree.write(ram, "0x400000000\n");
+    tree.remove("/sys/bus/cxl/devices/endpoint2");
+    assert!(!said(&tree).contains(create), "{}", said(&tree));
 }
 
 /// High-bandwidth memory is soft-reserved too: no advice is given for it.
@@ -221,12 +329,9 @@ fn the_next_move_is_one_that_helps() {
 fn a_dax_device_outside_of_the_windows_is_left_alone() {
     let tree = machine(&[]);
     hmem(&tree, "2", "device_dax");
-    assert!(
-        next_move(&tree.read()).contains("dax0.0"),
-        "it may be CXL memory"
-    );
+    assert!(said(&tree).contains("dax0.0"), "it may be CXL memory");
     window(&tree, 0, WINDOW, 8 * GIB);
-    assert!(next_move(&tree.read()).contains("dax0.0"), "it is");
+    assert!(said(&tree).contains("dax0.0"), "it is");
     window(&tree, 0, WINDOW + 64 * GIB, 8 * GIB);
-    assert!(!next_move(&tree.read()).contains("dax0.0"));
+    assert!(!said(&tree).contains("dax0.0"));
 }

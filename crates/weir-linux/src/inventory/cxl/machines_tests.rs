@@ -31,9 +31,16 @@ pub(super) fn machine(without_cpus: &[(u32, u64, u64)]) -> Tree {
         );
         for block in first..first + count {
             tree.write(&format!("{dir}/memory{block}/state"), "online\n");
+            block_state(&tree, block, "online");
         }
     }
     tree
+}
+
+/// A memory block, of no node yet.
+pub(super) fn block_state(tree: &Tree, block: u64, state: &str) {
+    let path = format!("/sys/devices/system/memory/memory{block}/state");
+    tree.write(&path, format!("{state}\n"));
 }
 
 pub(super) fn object(tree: &Tree, name: &str, below: &str, files: &[(&str, &str)]) {
@@ -59,6 +66,7 @@ pub(super) fn window(tree: &Tree, number: u32, start: u64, size: u64) {
         ("start", &start),
         ("size", &size),
         ("target_list", "21"),
+        ("cap_ram", "1"),
     ];
     object(tree, &format!("decoder0.{number}"), ROOT, &files);
     tree.link(&format!("{ROOT}/dport21"), "../../../pci0000:15");

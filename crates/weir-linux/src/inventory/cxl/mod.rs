@@ -10,13 +10,14 @@
 //!
 //! Modules: [`read`] and [`dax`] (what sysfs says), [`places`] (addresses of nodes), [`evidence`] (CPUs,
 //! accelerators, drivers, firmware), [`classification`] (which nodes are CXL memory), [`nodes`] and
-//! [`devices`] (links), [`advice`] (the next move).
+//! [`devices`] (links), [`advice`] and [`blocks`] (the next moves).
 //!
 //! A link that is not known has its reason; nothing is guessed from sizes or from numbers that happen to be
 //! equal. For people's commands, not for the loop. Every path hangs from sysfs: a link that leads out
 //! of it is a problem, and so is whatever is too long, no text, or in a circle.
 
 mod advice;
+mod blocks;
 mod classification;
 mod dax;
 mod devices;
@@ -26,7 +27,7 @@ mod places;
 mod read;
 mod sysfs;
 
-pub(crate) use advice::next_move;
+pub(crate) use advice::{NextMove, next_moves};
 pub use classification::{MemoryKind, NodeVerdict};
 pub(crate) use nodes::{Classified, classified};
 pub(crate) use places::node_of;

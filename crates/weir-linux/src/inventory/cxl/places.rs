@@ -104,7 +104,7 @@ impl Places {
     }
 }
 
-fn block_bytes(roots: &Roots) -> Result<u64, Missing> {
+pub(super) fn block_bytes(roots: &Roots) -> Result<u64, Missing> {
     let path = roots.sys.join("devices/system/memory/block_size_bytes");
     let text = read_path(&path).map_err(|e| missing(&path, &e))?;
     let bytes = hexadecimal(&text).filter(|bytes| bytes.is_power_of_two());

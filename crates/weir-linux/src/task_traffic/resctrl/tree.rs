@@ -4,6 +4,7 @@
 
 use crate::kernel::files::{Buffer, for_each_dir, make_dir, open_path_dir, open_root, remove_dir};
 use crate::kernel::parse::{decimal, lines};
+use crate::kernel::privilege::hint;
 use crate::options::Roots;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -169,8 +170,8 @@ fn absent(error: Errno, what: &str) -> Missing {
         Errno::NOENT => Missing::NotSupported(format!(
             "no {what}: the CPU or the kernel (CONFIG_X86_CPU_RESCTRL) has no resctrl"
         )),
-        Errno::PERM | Errno::ACCESS => {
-            Missing::NotPermitted(format!("{what}: {error}; run weir as root"))
+        Errno::PERM | Errno::ACCESS | Errno::ROFS => {
+            Missing::NotPermitted(format!("{what}: {error}{}", hint(error)))
         }
         e => Missing::Lost(format!("{what}: {e}")),
     }

@@ -23,6 +23,7 @@ use crate::counters::pmu::{Machine, Tap};
 use crate::inventory::numa::online;
 use crate::kernel::bpf::has_types;
 use crate::kernel::clock::now;
+use crate::kernel::privilege::next_move;
 use crate::kernel::skeletons::samples::types::sample_stats;
 use crate::options::{Options, Roots};
 use events::ChosenSampler;
@@ -98,10 +99,12 @@ pub(super) fn fact(options: &Options) -> Fact {
             chosen.name
         )
     };
+    let value = found(options).map(can);
+    let is_refused = matches!(value, Err(Missing::NotPermitted(_)));
     Fact {
         name: FACT.into(),
-        value: found(options).map(can),
-        next_move: None,
+        value,
+        next_move: is_refused.then(|| next_move(&options.roots)),
     }
 }
 

@@ -5,16 +5,21 @@
 //! ```text
 //! cgroup.controllers at the top ─► no  ─► version 1, or both (hybrid), or mounted elsewhere, or not at all
 //!                               └► yes ─► cgroup.type at the top, or processes above it ─► a cgroup namespace
-//!                                         └► the cpu controller: there? handed down?
+//!                                         └► can it be written? the cpu controller: there? handed down?
 //! ```
 //!
 //! Source: kernel, `Documentation/admin-guide/cgroup-v2.rst`; `cgroup_namespaces(7)`.
 
 use crate::inventory::numa::missing;
-use crate::kernel::files::{open_root, read_path, read_start};
+use crate::kernel::escape::escape;
+use crate::kernel::files::{open_root, open_to_change, read_path, read_start};
 use crate::kernel::parse::cgroup::lists;
+use crate::kernel::parse::{lines, words};
+use crate::kernel::privilege;
 use crate::options::{By, Roots};
 use rustix::fd::AsFd;
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
+use rustix::io::Errno;
 use std::path::Path;
 use weir_core::Missing;
 use weir_core::seam::topology::Fact;
@@ -25,6 +30,12 @@ pub const NAMESPACE: &str = "cgroup.namespace";
 pub const V2: &str = "cgroup.v2";
 /// The fact about a PID namespace; there only in one.
 pub const PIDS: &str = "proc.pid_namespace";
+/// The fact about the controller that limits by CPU time.
+const CPU: &str = "cgroup.controller.cpu";
+/// The fact about a tree that root cannot write; there only where that was tried.
+const WRITE: &str = "cgroup.write";
+/// Facts that say why nothing can limit here, where they say that something is not there.
+pub const LIMITING: [&str; 4] = [NAMESPACE, V2, CPU, WRITE];
 /// Inode number of the initial PID namespace (kernel, include/uapi/linux/nsfs.h).
 pub(crate) const INITIAL_PIDS: &str = "pid:[4026531836]";
 
@@ -55,10 +66,104 @@ pub(crate) fn facts(roots: &Roots, by: By, facts: &mut Vec<Fact>) -> bool {
     let text = String::from_utf8_lossy(controllers.trim_ascii()).into_owned();
     let found = format!("{} ({text})", roots.cgroup.display());
     facts.push(fact(V2, Ok(found), None));
-    let (cpu, ok) = controller(roots, &controllers, "cpu");
-    facts.push(cpu);
-    facts.push(controller(roots, &controllers, "memory").0);
-    ok
+    let closed = closed(roots, tried(roots));
+    let is_open = closed.is_none();
+    facts.extend(closed);
+    for name in [CPU, "cgroup.controller.memory"] {
+        facts.push(controller(roots, &controllers, name, is_open));
+    }
+    is_open
+        && facts
+            .iter()
+            .any(|fact| fact.name == CPU && fact.value.is_ok())
+}
+
+/// Why nothing can limit in this tree, with what would help.
+pub(crate) fn in_the_way(roots: &Roots) -> Option<Missing> {
+    let mut found = Vec::new();
+    if facts(roots, By::Cgroup, &mut found) {
+        return None;
+    }
+    found.retain(|fact| LIMITING.contains(&fact.name.as_str()));
+    let fact = found.into_iter().find(|fact| fact.value.is_err())?;
+    let next_move = fact.next_move.map(|text| format!(": {text}"));
+    Some(Missing::NotSupported(format!(
+        "{}{}",
+        fact.value.err()?.reason(),
+        next_move.unwrap_or_default()
+    )))
+}
+
+/// Opens a file to be written that each level of the tree has, and writes nothing. Permissions are asked for
+/// before the mount is.
+fn tried(roots: &Roots) -> Result<(), Errno> {
+    let top = open_root(&roots.cgroup)?;
+    if fstatvfs(&top).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY)) {
+        return Err(Errno::ROFS);
+    }
+    open_to_change(top, "cgroup.subtree_control").map(drop)
+}
+
+/// The fact about a tree where nothing can be written. Without root nothing is known: some of its cgroups may
+/// belong to this user.
+fn closed(roots: &Roots, tried: Result<(), Errno>) -> Option<Fact> {
+    let top = roots.cgroup.display();
+    let (why, next_move) = match tried {
+        Err(Errno::ROFS) => {
+            let why = format!("{top} is mounted read-only: no limit can be written there");
+            (why, to_make_writable(roots))
+        }
+        Err(e @ (Errno::ACCESS | Errno::PERM)) if rustix::process::geteuid().is_root() => {
+            let why = format!("{top}/cgroup.subtree_control cannot be opened to be written: {e}");
+            (why, Some(privilege::next_move(roots)))
+        }
+        _ => return None,
+    };
+    Some(fact(WRITE, Err(Missing::NotPermitted(why)), next_move))
+}
+
+/// What makes a tree that is mounted read-only writable for weir: in a container its rights, in a unit its
+/// settings, else to mount it again.
+fn to_make_writable(roots: &Roots) -> Option<String> {
+    let text = read_path(&roots.proc.join("self/cgroup")).unwrap_or_default();
+    let own = lines(&text).find_map(|line| line.strip_prefix(b"0::"));
+    let own = own.and_then(|path| path.rsplit(|b| *b == b'/').next());
+    let unit = own.filter(|name| name.ends_with(b".service"));
+    let is_inside = open_root(&roots.proc).is_ok_and(has_hidden);
+    match (unit, privilege::may_mount(roots)) {
+        _ if is_inside => Some(HOSTS_NAMESPACE.into()),
+        (Some(unit), _) => Some(format!(
+            "where {} has ProtectControlGroups=yes or strict: set ProtectControlGroups=no in that unit",
+            escape(unit)
+        )),
+        (None, Some(false)) => Some(HOSTS_NAMESPACE.into()),
+        (None, Some(true)) => {
+            let again = format!("mount -o remount,bind,rw {}", roots.cgroup.display());
+            is_read_only_alone(roots).then_some(again)
+        }
+        (None, None) => None,
+    }
+}
+
+/// Whether the mount is read-only, and what is mounted is not (proc_pid_mountinfo(5)).
+fn is_read_only_alone(roots: &Roots) -> bool {
+    let text = read_path(&roots.proc.join("self/mountinfo")).unwrap_or_default();
+    let is_first = |list: Option<&[u8]>, wanted: &[u8]| {
+        list.is_some_and(|list| list.split(|b| *b == b',').next() == Some(wanted))
+    };
+    let here = lines(&text).filter_map(|line| {
+        let (mount, rest) = (
+            words(line).skip(4),
+            words(line).skip_while(|word| *word != b"-"),
+        );
+        let [mut mount, mut rest] =
+            [mount.collect::<Vec<_>>(), rest.skip(1).collect()].map(Vec::into_iter);
+        (mount.next()? == roots.cgroup.as_os_str().as_encoded_bytes()).then_some(())?;
+        let is_v2 = rest.next()? == b"cgroup2";
+        Some(is_v2 && is_first(mount.next(), b"ro") && is_first(rest.nth(1), b"rw"))
+    });
+    // The last one lies on top.
+    here.last() == Some(true)
 }
 
 fn fact(name: &str, value: Result<String, Missing>, next_move: Option<String>) -> Fact {
@@ -110,8 +215,13 @@ fn no_v2(roots: &Roots, by: By, why: Missing) -> Fact {
     let top = roots.cgroup.display();
     let is_there = |name: &str| roots.cgroup.join(name).exists();
     let (why, next_move) = if is_there("unified/cgroup.controllers") {
+        let text = read_path(&roots.cgroup.join("unified/cgroup.controllers")).unwrap_or_default();
+        let has = match String::from_utf8_lossy(text.trim_ascii()) {
+            text if text.is_empty() => "no controller".into(),
+            text => text.into_owned(),
+        };
         let why = format!(
-            "{top} is a hybrid hierarchy: version 1 has the controllers, {top}/unified has none"
+            "{top} is a hybrid hierarchy: {top}/unified has {has}, version 1 has the others"
         );
         (Missing::NotSupported(why), V1_BOOT.to_owned())
     } else if is_v1(roots) {
@@ -153,24 +263,26 @@ fn mounted(roots: &Roots) -> Option<String> {
 }
 
 /// Whether a controller is there and handed down to the first level of cgroups.
-fn controller(roots: &Roots, controllers: &[u8], which: &str) -> (Fact, bool) {
-    let name = format!("cgroup.controller.{which}");
+fn controller(roots: &Roots, controllers: &[u8], name: &str, is_open: bool) -> Fact {
+    let which = name.rsplit('.').next().unwrap_or(name);
     if !lists(controllers, which.as_bytes()) {
         let (why, next_move) = absent(roots, which);
         let why = Missing::NotSupported(why);
-        return (fact(&name, Err(why), Some(next_move)), false);
+        return fact(name, Err(why), Some(next_move));
     }
     let path = roots.cgroup.join("cgroup.subtree_control");
     match read_path(&path).map_err(|e| missing(&path, &e)) {
         Ok(text) if lists(&text, which.as_bytes()) => {
-            (fact(&name, Ok("enabled below the root".into()), None), true)
+            fact(name, Ok("enabled below the root".into()), None)
         }
         Ok(_) => {
-            let why = Missing::NotSupported("there, but not handed down from the root".into());
-            let next_move = Some(format!("echo +{which} > {}", path.display()));
-            (fact(&name, Err(why), next_move), false)
+            let why = Missing::NotSupported(format!(
+                "the {which} controller is there, but not handed down from the root"
+            ));
+            let next_move = is_open.then(|| format!("echo +{which} > {}", path.display()));
+            fact(name, Err(why), next_move)
         }
-        Err(why) => (fact(&name, Err(why), None), false),
+        Err(why) => fact(name, Err(why), None),
     }
 }
 

@@ -161,3 +161,60 @@ fn a_controller_that_is_not_there_has_its_own_reason() {
         );
     }
 }
+
+#[test]
+fn a_tree_that_cannot_be_written_is_named_with_what_would_work() {
+    let fake = Fake::new();
+    let roots = fake.roots();
+    assert_eq!(tried(&roots), Ok(()));
+    for known in [Ok(()), Err(Errno::NOENT), Err(Errno::NFILE)] {
+        assert_eq!(closed(&roots, known), None);
+    }
+    let said = || closed(&roots, Err(Errno::ROFS)).unwrap();
+    assert!(said().value.unwrap_err().to_string().contains("read-only"));
+    let next_move = said().next_move.unwrap();
+    assert!(
+        next_move.starts_with("where weir.service has ProtectControlGroups="),
+        "{next_move}"
+    );
+    fake.write("proc/self/cgroup", "0::/user.slice/session-1.scope\n");
+    assert_eq!(said().next_move, None, "nothing shows what would help");
+    if rustix::process::geteuid().is_root() {
+        fake.write("proc/self/status", "CapEff:\t000001ffffffffff\n");
+        let top = roots.cgroup.display();
+        for (lines, helps) in [
+            (
+                format!("30 23 0:26 / {top} ro,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"),
+                true,
+            ),
+            (
+                format!("30 23 0:26 / {top} ro,nosuid - cgroup2 cgroup2 ro\n"),
+                false,
+            ),
+            (
+                format!(
+                    "30 23 0:26 / {top} ro - cgroup2 cgroup2 rw\n31 30 0:27 / {top} ro - tmpfs x rw\n"
+                ),
+                false,
+            ),
+            (
+                format!("30 23 0:26 / {top}\n30 23 0:26 / {top} ro - cgroup2\n - - -\n"),
+                false,
+            ),
+        ] {
+            fake.write("proc/self/mountinfo", &lines);
+            let wanted = helps.then(|| format!("mount -o remount,bind,rw {top}"));
+            assert_eq!(said().next_move, wanted, "{lines}");
+        }
+        fake.write("proc/self/status", "CapEff:\t00000000a80425fb\n");
+        assert!(said().next_move.unwrap().contains("--privileged"));
+        let refused = closed(&roots, Err(Errno::ACCESS)).unwrap();
+        assert!(!refused.next_move.unwrap().contains("as root"));
+    }
+    // What would be written there is not proposed.
+    fake.write("sys/fs/cgroup/cgroup.subtree_control", "memory\n");
+    for (is_open, is_proposed) in [(true, true), (false, false)] {
+        let cpu = controller(&roots, b"cpu memory", CPU, is_open);
+        assert_eq!(cpu.next_move.is_some(), is_proposed);
+    }
+}

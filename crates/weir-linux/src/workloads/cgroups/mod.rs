@@ -3,6 +3,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod cgroup_type;
+pub(crate) mod handed_down;
 pub(crate) mod hierarchy;
 pub(crate) mod inner;
 pub(crate) mod non_leaf;

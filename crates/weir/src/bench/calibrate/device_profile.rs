@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use weir_core::Description;
@@ -236,20 +236,19 @@ impl ProfilePlace {
             _ => Path::new("."),
         };
         let shown = text::harmless(&path.to_string_lossy());
-        let hint = || {
-            format!("cannot keep a profile in {shown}: run as root, or say where with --out FILE")
+        let hint = |e: io::Error| {
+            let help = weir_linux::hint(&e);
+            let what = format!("cannot keep a profile in {shown}{help}; --out FILE says where");
+            anyhow::Error::from(e).context(what)
         };
         if is_ours {
             let mut made = DirBuilder::new();
-            made.recursive(true)
-                .mode(0o755)
-                .create(dir)
-                .with_context(hint)?;
+            made.recursive(true).mode(0o755).create(dir).map_err(hint)?;
         }
         let file = tempfile::Builder::new()
             .prefix(".weir-")
             .tempfile_in(dir)
-            .with_context(hint)?;
+            .map_err(hint)?;
         Ok(ProfilePlace {
             file,
             path: path.to_owned(),

@@ -168,15 +168,21 @@ pub fn check_limits_are_possible(
         return Ok(());
     }
     // Traffic of a workload that is not seen would be attributed to others, and it would not be limited.
-    let unseen = machine.facts.iter().find_map(|fact| {
-        let is_sight = [weir_linux::NAMESPACE, weir_linux::PIDS].contains(&fact.name.as_str());
-        let why = fact.value.as_ref().err().filter(|_| is_sight)?;
-        Some(format!(": {}", why.reason()))
+    let sight = [weir_linux::NAMESPACE, weir_linux::PIDS];
+    let limiting: &[&str] = match machine.actuator {
+        Some(_) => &[],
+        None => &weir_linux::LIMITING,
+    };
+    let lacking = sight.iter().chain(limiting).find_map(|name| {
+        let fact = machine.facts.iter().find(|fact| fact.name == **name)?;
+        let next_move = fact.next_move.as_ref().map(|text| format!(" ({text})"));
+        let why = fact.value.as_ref().err()?.reason();
+        Some(format!(": {why}{}", next_move.unwrap_or_default()))
     });
-    if machine.actuator.is_none() || unseen.is_some() {
+    if machine.actuator.is_none() || lacking.is_some() {
         return Err(Unavailable::Limits(format!(
-            "--limit is not possible on this machine{}; `weir doctor` says what is missing and what would work",
-            unseen.unwrap_or_default()
+            "--limit is not possible on this machine{}; `weir doctor` says what is missing",
+            lacking.unwrap_or_default()
         )));
     }
     for (name, what) in [

@@ -10,12 +10,13 @@ use super::intf::{
 };
 use crate::inventory::sched_ext_state::{Mode, SchedExt};
 use crate::kernel::bpf::{self, BpfValue};
+use crate::kernel::privilege::next_move;
 use crate::kernel::skeletons::sched::{OpenSchedMaps, SchedSkel, SchedSkelBuilder};
 use crate::options::Roots;
 #[cfg(feature = "thesis")]
 use crate::options::ThesisVariant;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, PrintLevel};
 use std::sync::Mutex;
 
 /// The first kernel that gives tasks of `SCHED_EXT` time although ordinary tasks could use all of it.
@@ -47,11 +48,17 @@ pub(crate) enum ScxError {
     Number(&'static str, u64, Option<u64>),
     #[error("this machine has {0} CPUs, weir's scheduler can do with {max}; use --backend cpu-max", max = intf::MAX_CPUS)]
     TooManyCpus(u64),
-    #[error("the kernel did not take weir's scheduler ({0}){said}: run weir as root with CAP_BPF and \
-             CAP_SYS_ADMIN; if it is, please report this, and use --backend cpu-max", said = said(.1))]
+    #[error("the kernel did not take weir's scheduler ({0}){said}: {help}; or use --backend cpu-max", said = said(.1), help = help(.0))]
     NotTaken(libbpf_rs::Error, String),
     #[error("weir's scheduler does not take its settings: {0}")]
     Map(libbpf_rs::Error),
+}
+
+fn help(answer: &libbpf_rs::Error) -> String {
+    match answer.kind() {
+        ErrorKind::PermissionDenied => next_move(&Roots::default()),
+        _ => "please report this".into(),
+    }
 }
 
 fn said(words: &str) -> String {
