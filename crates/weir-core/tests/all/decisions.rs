@@ -99,6 +99,20 @@ fn a_device_that_limits_no_workload_is_not_corrected() {
 }
 
 #[test]
+fn cpus_that_went_offline_were_used_until_then() {
+    let mut world = Bench::new(
+        &[(group(0, 0), 4e6)],
+        vec![steady("/a", 10.0, &[group(0, 0)])],
+    );
+    world.machine.cpu_count = 64;
+    world.ticks(4);
+    world.machine.cpu_count = 1;
+    let plan = world.ticks(1);
+    let provenance = decision(&plan, "/a").bandwidth.provenance;
+    assert_eq!(provenance, Provenance::Counted);
+}
+
+#[test]
 fn traffic_that_cannot_be_limited_is_taken_off_first() {
     // Of 1e6, 4e5 go to an excluded workload and 2e5 have no owner: 2e5 remain for each of two.
     let groups = [group(0, 0), group(0, 1), group(0, 2)];

@@ -403,6 +403,7 @@ fn dump_path(roots: &Roots) -> PathBuf {
         .join("kernel/debug/cxl-counter-driver/counter-dump")
 }
 
+pub(crate) mod coverage;
 mod devload;
 mod driver_files;
 mod fabric_counters;

@@ -133,6 +133,18 @@ fn lacking(machine: &Description, by: By) -> Vec<Lack> {
             &topics,
         ));
     }
+    if machine.is_nothing_held() {
+        let reasons = machine
+            .partly_counted
+            .iter()
+            .map(|of| format!("{}: {of}", of.node));
+        lacking.push(Lack {
+            what: "counters of all devices of a node",
+            needed_for: LIMIT,
+            reasons: reasons.collect(),
+            next_moves: Vec::new(),
+        });
+    }
     for (what, topic) in [
         ("root", "privilege"),
         ("cpu.max in force", "sched_ext.state"),
