@@ -225,8 +225,8 @@ fn entries_while_busy(counts: &Counts, occupancy: Role) -> Answer {
     Ok(held.and(&cycles, held.value / cycles.value, Unit::Entries))
 }
 
-/// Why a count cannot be, by the counts that make figures with it. What is wrong with one figure of a queue is
-/// wrong with its occupancy, and so with all others that are made of it.
+/// Why a count cannot be, by the counts that make figures with it. What is wrong with one figure of a queue
+/// is wrong with its occupancy, and so with all others that are made of it.
 pub(crate) fn contradiction(
     counts: &Counts,
     role: Role,
@@ -254,10 +254,13 @@ pub(crate) fn contradiction(
             let clock = clock_of(role.stage)?;
             let (part, ticks) = counts.with_clock(role, clock).ok()?;
             let ratio = part.value / ticks.value;
-            (ratio > 1.0 + quality::PARTS_SLACK).then(|| Refusal::PartAboveWhole {
-                part: role.to_string(),
-                whole: clock,
-                ratio,
+            // A core that is halted has neither.
+            (ticks.value > 0.0 && ratio > 1.0 + quality::PARTS_SLACK).then(|| {
+                Refusal::PartAboveWhole {
+                    part: role.to_string(),
+                    whole: clock,
+                    ratio,
+                }
             })
         }
         _ => None,

@@ -403,10 +403,9 @@ fn dump_path(roots: &Roots) -> PathBuf {
         .join("kernel/debug/cxl-counter-driver/counter-dump")
 }
 
-pub(crate) mod coverage;
 mod devload;
 mod driver_files;
-mod fabric_counters;
+pub(crate) mod fabric_counters;
 mod node_join;
 mod perf;
 mod reopen;

@@ -5,7 +5,7 @@
 use super::lease_books;
 use crate::backends;
 use crate::counters::Counters;
-use crate::counters::coverage::{self, coverage};
+use crate::counters::fabric_counters::coverage::{self, coverage};
 use crate::counters::link_bound::Bounds;
 use crate::inventory::hypervisor;
 use crate::inventory::numa::Topology;

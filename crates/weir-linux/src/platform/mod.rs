@@ -137,16 +137,14 @@ impl LinuxPlatform {
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::of(&options);
-        let wanted = Arc::clone(&rules.wanted);
         let discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
         let mut discovery = discovery.keeping(for_settled);
         discovery.watch(groups_on_nodes(&found.counters.groups));
-        let dirs = [&root, &proc].map(Arc::clone);
         let leases = LeaseBook::new(&roots, lease_books::BOOKS);
         let backends = Backends {
             cpu_max: CpuMaxBackend::new(&options, budget),
             sched_ext: scx,
-            context: BackendContext::new(dirs, rules, leases),
+            context: BackendContext::new([&root, &proc].map(Arc::clone), rules, leases),
         };
         let mut pace = run(discovery)
             .map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
@@ -161,7 +159,7 @@ impl LinuxPlatform {
             description: found.description,
             counters: found.counters,
             bounds: found.bounds,
-            wanted,
+            wanted: Arc::clone(&backends.context.rules.wanted),
             pace,
             next_rules: None,
             root,

@@ -17,8 +17,8 @@ const HEAD_MAX_BYTES: usize = 8192;
 const HEADERS_MAX: usize = 64;
 /// From the first byte of the request to the last of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections at once. For one more the oldest that has not sent its request is closed; where all have, it is
-/// closed itself.
+/// Connections at once. For one more the oldest that has not sent its request is closed; where all have, it
+/// is closed itself.
 const CONNECTIONS_MAX: usize = 8;
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -164,28 +164,36 @@ fn accept(name: &str, listener: &TcpListener, source: &Source) {
     }
 }
 
-/// Connections by number, the oldest first: each with its stream while its request is awaited.
+/// Connections, shared with their threads.
 #[derive(Clone, Default)]
-struct Connections(Arc<Mutex<(u64, BTreeMap<u64, Option<TcpStream>>)>>);
+struct Connections(Arc<Mutex<OpenConnections>>);
+
+#[derive(Default)]
+struct OpenConnections {
+    /// So many there were.
+    count: u64,
+    /// By number, the oldest first: each with its stream while its request is awaited.
+    streams: BTreeMap<u64, Option<TcpStream>>,
+}
 
 impl Connections {
-    fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Option<TcpStream>>)> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place for one more, if there is one.
     fn admit(&self, stream: &TcpStream) -> Option<ConnectionPlace> {
         let mut locked = self.lock();
-        let (count, open) = &mut *locked;
-        if open.len() >= CONNECTIONS_MAX {
-            let silent = open.iter().find(|(_, stream)| stream.is_some());
+        let OpenConnections { count, streams } = &mut *locked;
+        if streams.len() >= CONNECTIONS_MAX {
+            let silent = streams.iter().find(|(_, stream)| stream.is_some());
             let number = silent.map(|(number, _)| *number)?;
             // Its thread reads the end, and ends.
-            let silent = open.remove(&number).flatten();
+            let silent = streams.remove(&number).flatten();
             let _ = silent.map(|stream| stream.shutdown(Shutdown::Both));
         }
         *count += 1;
-        open.insert(*count, stream.try_clone().ok());
+        streams.insert(*count, stream.try_clone().ok());
         Some(ConnectionPlace {
             connections: self.clone(),
             number: *count,
@@ -202,7 +210,7 @@ struct ConnectionPlace {
 impl ConnectionPlace {
     /// Its request is there.
     fn has_asked(&self) {
-        if let Some(stream) = self.connections.lock().1.get_mut(&self.number) {
+        if let Some(stream) = self.connections.lock().streams.get_mut(&self.number) {
             *stream = None;
         }
     }
@@ -210,7 +218,7 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.connections.lock().1.remove(&self.number);
+        self.connections.lock().streams.remove(&self.number);
     }
 }
 

@@ -6,7 +6,7 @@
 //! PCI function, and another one has none. Where no counters lead to a device, those of a socket or of a
 //! module without devices may count all of it.
 
-use super::Counters;
+use crate::counters::Counters;
 use crate::inventory::cxl::{CxlMemory, CxlNode, Fabric, Region};
 use weir_core::seam::topology::{Fact, NodeCoverage};
 use weir_core::{Missing, NodeId};

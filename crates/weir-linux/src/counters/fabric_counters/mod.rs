@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CXL bus with what counts on it: groups of access counters on each node, and PMUs of ports.
 
+pub(crate) mod coverage;
+
 use super::Counters;
-use super::coverage::coverage;
 use super::pmu::Machine;
 use crate::inventory::cxl::{CxlMemory, CxlNode, Dax, Fabric, Region, Window, natural};
 use crate::inventory::numa::MemoryNode;
 use crate::options::Roots;
+use coverage::coverage;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_core::seam::topology::Group;
