@@ -136,7 +136,8 @@ impl Counts {
         let [least, most] = match clock.stage {
             Stage::Core => {
                 let time = self.unchecked(clock.with(Quantity::TimeNs)).ok()?;
-                [quality::CLOCK_HZ[0], per_sec(time.value)]
+                let hz = (time.value > 0.0).then(|| per_sec(time.value))?;
+                [quality::CLOCK_HZ[0], hz]
             }
             _ if ticks <= 0.0 => return Some(Refusal::ClockStood { clock }),
             _ => {
@@ -397,6 +398,8 @@ pub(crate) mod tests {
             ("core.any.any.time-ns", 1_000_000_000),
         ];
         assert!(!refused(&counts(&core), "core.any.any.clock"));
+        let timeless = [core[0], ("core.any.any.time-ns", 0)];
+        assert!(!refused(&counts(&timeless), "core.any.any.clock"));
     }
 
     #[test]
