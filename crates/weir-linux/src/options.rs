@@ -141,6 +141,8 @@ pub struct Options {
     pub by: By,
     /// Time between two ticks; zero does not wait (benchmarks).
     pub interval: Duration,
+    /// How long it is observed, where that is known: the last tick comes then.
+    pub duration: Option<Duration>,
     /// Workloads never to be limited: patterns with `*` and `?` on the id, and for processes also
     /// on the process name.
     pub exclude: Vec<String>,
@@ -179,6 +181,7 @@ impl Default for Options {
             roots: Roots::default(),
             by: By::default(),
             interval: Duration::from_millis(50),
+            duration: None,
             exclude: Vec::new(),
             nodes: Vec::new(),
             weighted: Vec::new(),

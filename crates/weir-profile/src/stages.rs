@@ -191,7 +191,11 @@ fn entries(counts: &Counts, occupancy: Role) -> Answer {
     if ticks.value <= 0.0 {
         return Err(Refusal::ClockStood { clock });
     }
-    Ok(held.and(&ticks, held.value / ticks.value, Unit::Entries))
+    let entries = held.value / ticks.value;
+    if entries > quality::ENTRIES_MAX {
+        return Err(Refusal::NoSuchQueue { occupancy, entries });
+    }
+    Ok(held.and(&ticks, entries, Unit::Entries))
 }
 
 fn pressure(occupancy: Role, entries: &Answer, capacities: &Capacities) -> Answer {
@@ -219,6 +223,48 @@ fn entries_while_busy(counts: &Counts, occupancy: Role) -> Answer {
         });
     }
     Ok(held.and(&cycles, held.value / cycles.value, Unit::Entries))
+}
+
+/// Why a count cannot be, by the counts that make figures with it. What is wrong with one figure of a queue
+/// is wrong with its occupancy, and so with all others that are made of it.
+pub(crate) fn contradiction(
+    counts: &Counts,
+    role: Role,
+    capacities: &Capacities,
+) -> Option<Refusal> {
+    match role.quantity {
+        Quantity::Occupancy => {
+            let entries = entries(counts, role);
+            let whys = [
+                residence_ns(counts, role).err(),
+                pressure(role, &entries, capacities).err(),
+            ];
+            whys.into_iter().flatten().find(|why| {
+                matches!(
+                    why,
+                    Refusal::OccupancyWithoutInserts { .. }
+                        | Refusal::BelowCache { .. }
+                        | Refusal::NoSuchQueue { .. }
+                        | Refusal::AboveCapacity { .. }
+                )
+            })
+        }
+        // Cycles of a clock are no more than its ticks.
+        Quantity::Busy | Quantity::Full | Quantity::Stalls => {
+            let clock = clock_of(role.stage)?;
+            let (part, ticks) = counts.with_clock(role, clock).ok()?;
+            let ratio = part.value / ticks.value;
+            // A core that is halted has neither.
+            (ticks.value > 0.0 && ratio > 1.0 + quality::PARTS_SLACK).then(|| {
+                Refusal::PartAboveWhole {
+                    part: role.to_string(),
+                    whole: clock,
+                    ratio,
+                }
+            })
+        }
+        _ => None,
+    }
 }
 
 /// Figures of a queue: `role` is that of its occupancy, or of its sampled latency.
@@ -380,13 +426,6 @@ fn full_ratio(counts: &Counts, role: Role) -> Answer {
     let (full, ticks) = counts.with_clock(role, clock)?;
     if ticks.value <= 0.0 {
         return Err(Refusal::ClockStood { clock });
-    }
-    if full.value > ticks.value * (1.0 + quality::PARTS_SLACK) {
-        return Err(Refusal::PartAboveWhole {
-            part: role.to_string(),
-            whole: clock,
-            ratio: full.value / ticks.value,
-        });
     }
     full.share_of(&ticks, &clock.to_string())
 }

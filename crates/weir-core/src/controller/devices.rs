@@ -213,9 +213,13 @@ pub(super) fn regulate(state: &mut State, context: &StepContext<'_>, rates: &[De
             is_binding: device.bound.pinned > 0,
         };
         let before = device.setpoint.target;
-        device
-            .setpoint
-            .follow(context.gains.goal, &context.gains, &seen);
+        // A part of the traffic says nothing of the whole.
+        match context.machine.partly_counted_on(device.id) {
+            Some(_) => device.setpoint = Setpoint::default(),
+            None => device
+                .setpoint
+                .follow(context.gains.goal, &context.gains, &seen),
+        }
         if let (Some(target), Some(total)) = (device.setpoint.target, total) {
             // After a large move the old error says nothing about the new target.
             if before.is_none_or(|b| (target / b - 1.0).abs() > ERROR_MAX / 10.0) {

@@ -118,6 +118,14 @@ fn why(
     if let Some((device, _)) = found.budget.short_on {
         return limited(case, tracked, found, device);
     }
+    let partly = |demand: &DeviceDemand| {
+        let machine = case.context.machine;
+        machine.partly_counted_on(demand.device)
+    };
+    if let Some(partly) = found.demands.iter().find_map(partly) {
+        let detail = format!("{}: {partly}", partly.node);
+        return Why::NotEnforced { detail };
+    }
     let short = |(demand, allowed): (&DeviceDemand, &Option<f64>)| {
         demand.intensity.is_none() && allowed.is_some_and(|a| a < demand.bytes_per_sec)
     };

@@ -105,16 +105,19 @@ fn read_workload(
     context: &StepContext<'_>,
     seen: &mut WorkloadSignals,
 ) {
-    let cpus = f64::from(context.machine.cpu_count.max(1));
+    let online = context.machine.cpu_count.max(1);
+    // CPUs that went offline since were used until then.
+    let most = tracked.cpus.max(online);
     let cpu_limits = Limits {
         mask: FULL_MASK,
-        per_sec: Some(cpus * 1e9),
+        per_sec: Some(f64::from(most) * 1e9),
     };
     tracked.follow_uses(found);
     let cpu = tracked.cpu.advance(cpu_limits, &found.cpu_ns);
     if found.cpu_ns.value.is_ok() && matches!(cpu, Err(Missing::Lost(_))) {
         begin_anew(tracked, found);
     }
+    tracked.cpus = if cpu.is_ok() { online } else { most };
     seen.cpu = used(&mut tracked.is_still, &found.cpu_ns, cpu);
     // A reason costs an allocation to copy; it is not read here.
     if found.throttled_ns.value.is_ok()
@@ -131,6 +134,7 @@ fn read_workload(
         false => context.config.weights.get(tracked.id.as_str()),
     };
     seen.weight = configured.copied().unwrap_or(found.weight);
+    let cpus = f64::from(online);
     seen.cap = found.their_limit_cpus.map_or(cpus, |t| t.get().min(cpus));
 }
 

@@ -78,6 +78,8 @@ impl State {
 pub(super) struct WorkloadState {
     pub id: WorkloadId,
     pub cpu: Counter,
+    /// The most CPUs that were online since the reading that its next difference begins with.
+    pub cpus: u32,
     /// It used no CPU time between its last two readings.
     pub is_still: bool,
     pub throttled: Counter,
@@ -258,6 +260,7 @@ impl WorkloadState {
         WorkloadState {
             id,
             cpu: Counter::default(),
+            cpus: 0,
             is_still: false,
             throttled: Counter::default(),
             task_counts: None,

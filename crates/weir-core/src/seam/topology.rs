@@ -6,6 +6,7 @@ use crate::ids::{DeviceId, GroupId, NodeId};
 use crate::seam::observation::Missing;
 use crate::units::{Bytes, BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,10 @@ pub struct Description {
     /// What is counted of the tasks of each workload, in the order of an observation's counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_events: Vec<TaskEvent>,
+    /// Nodes of which only a part of the traffic is counted. No set-point is held for their devices: it would
+    /// be compared with a part of the traffic, and workloads be charged for memory of the other part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partly_counted: Vec<NodeCoverage>,
     /// Everything probed, in reading order.
     pub facts: Vec<Fact>,
 }
@@ -35,6 +40,22 @@ impl Description {
             && self.groups == other.groups
             && self.actuator == other.actuator
             && self.task_events == other.task_events
+            && self.partly_counted == other.partly_counted
+    }
+
+    /// A node with memory of this device of which only a part is counted.
+    pub fn partly_counted_on(&self, device: DeviceId) -> Option<&NodeCoverage> {
+        let is_on = |node: NodeId| {
+            let mut groups = self.groups.iter().filter(|g| g.id.device == device);
+            groups.any(|group| group.node == Some(node))
+        };
+        self.partly_counted.iter().find(|partly| is_on(partly.node))
+    }
+
+    /// Whether no device is left that a set-point can be held for, because all are of such nodes.
+    pub fn is_nothing_held(&self) -> bool {
+        let mut ids = self.devices.iter().map(|device| device.id);
+        !self.partly_counted.is_empty() && ids.all(|id| self.partly_counted_on(id).is_some())
     }
 
     /// The resources that can be set here; none where nothing can limit.
@@ -96,6 +117,39 @@ pub struct Group {
     pub node: Option<NodeId>,
     /// Its size.
     pub size_bytes: Bytes,
+}
+
+/// The memory devices of a node, as the kernel calls them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCoverage {
+    /// The node.
+    pub node: NodeId,
+    /// Those with counters.
+    pub counted: Vec<String>,
+    /// Those without: what they move is in no figure of the node.
+    pub uncounted: Vec<String>,
+}
+
+impl NodeCoverage {
+    /// Whether a part of the node's traffic is not counted.
+    pub fn is_partial(&self) -> bool {
+        !self.uncounted.is_empty()
+    }
+}
+
+impl fmt::Display for NodeCoverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (counted, uncounted) = (self.counted.join(", "), self.uncounted.join(", "));
+        if !self.is_partial() {
+            return write!(f, "counted: {counted}");
+        }
+        let node = self.node;
+        write!(
+            f,
+            "counted: {counted}; not counted: {uncounted}. The traffic of {uncounted} is in no figure of {node}, \
+             and a set-point for {counted} is refused"
+        )
+    }
 }
 
 /// An event that is counted of the tasks of each workload, wherever their memory is.

@@ -6,7 +6,10 @@ use crate::steady::{Bench, TICK_MS, steady};
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::Missing;
 use weir_core::seam::plan::Why;
-use weir_core::{Config, Description, DeviceId, Nanos, Observation, Plan, Reading, State, step};
+use weir_core::seam::topology::NodeCoverage;
+use weir_core::{
+    Config, Description, DeviceId, Nanos, NodeId, Observation, Plan, Reading, State, step,
+};
 
 /// The first limit that is set on `id`, in CPUs.
 fn first_limit(world: &mut Bench, id: &str) -> f64 {
@@ -96,6 +99,44 @@ fn a_device_that_limits_no_workload_is_not_corrected() {
         "{:?}",
         plan.devices[0]
     );
+}
+
+#[test]
+fn a_part_of_a_nodes_traffic_is_held_at_nothing() {
+    let both = [group(0, 0), group(1, 0)];
+    let workloads = both.map(|group| steady(["/a", "/b"][group.device.0 as usize], 1.0, &[group]));
+    let mut world = Bench::new(&both.map(|group| (group, 4e6)), Vec::from(workloads));
+    let plan = world.ticks(40);
+    assert!(["/a", "/b"].map(|id| decision(&plan, id).limit_cpus.is_some()) == [true; 2]);
+    for (node, group) in (1..).zip(&mut world.machine.groups) {
+        group.node = Some(NodeId(node));
+    }
+    world.machine.partly_counted.push(NodeCoverage {
+        node: NodeId(1),
+        counted: vec!["mem0".into()],
+        uncounted: vec!["mem1".into()],
+    });
+    // Limits rise step by step, as where nothing is known any more.
+    let plan = world.ticks(600);
+    assert_eq!(plan.devices[0].set_point_bytes_per_sec, None);
+    assert_eq!(decision(&plan, "/a").limit_cpus, None);
+    let why = &decision(&plan, "/a").why;
+    assert!(matches!(why, Why::NotEnforced { detail } if detail.contains("mem1")));
+    assert!(decision(&plan, "/b").limit_cpus.is_some());
+}
+
+#[test]
+fn cpus_that_went_offline_were_used_until_then() {
+    let mut world = Bench::new(
+        &[(group(0, 0), 4e6)],
+        vec![steady("/a", 10.0, &[group(0, 0)])],
+    );
+    world.machine.cpu_count = 64;
+    world.ticks(4);
+    world.machine.cpu_count = 1;
+    let plan = world.ticks(1);
+    let provenance = decision(&plan, "/a").bandwidth.provenance;
+    assert_eq!(provenance, Provenance::Counted);
 }
 
 #[test]

@@ -405,7 +405,7 @@ fn dump_path(roots: &Roots) -> PathBuf {
 
 mod devload;
 mod driver_files;
-mod fabric_counters;
+pub(crate) mod fabric_counters;
 mod node_join;
 mod perf;
 mod reopen;

@@ -4,12 +4,12 @@
 //! CXL memory that is online as system RAM is a node with memory and without CPUs. The converse does
 //! not hold: which of those are CXL memory is decided by evidence ([`crate::inventory::cxl`]).
 
-use super::cxl::{Classified, classified};
+use super::cxl::{Classified, Fabric, classified};
 use crate::kernel::files::read_path;
 use crate::kernel::parse::sysfs::{list, node_size};
 use crate::options::Roots;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_core::{Bytes, Missing, NodeId};
 
 /// A node with memory and without CPUs.
@@ -28,15 +28,16 @@ pub(crate) struct Topology {
     pub(crate) memory_nodes: Result<Vec<MemoryNode>, Missing>,
     /// All nodes with memory and without CPUs, each with its verdict.
     pub(crate) classified: Vec<Classified>,
+    /// The CXL bus.
+    pub(crate) fabric: Fabric,
 }
 
 impl Topology {
     /// `named` are nodes of CXL memory by `--device`: they keep its order.
     pub(crate) fn probe(roots: &Roots, named: &[u32]) -> Self {
-        let cpus = online(roots);
-        let cpu_count = cpus.map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX));
-        let classified = classified(roots, named);
-        let memory_nodes = classified.as_ref().map_err(Clone::clone).map(|classified| {
+        let found = classified(roots, named);
+        let memory_nodes = found.as_ref().map_err(Clone::clone);
+        let memory_nodes = memory_nodes.map(|(_, classified)| {
             let cxl = classified
                 .iter()
                 .filter(|classified| classified.verdict.is_cxl);
@@ -44,17 +45,19 @@ impl Topology {
             nodes.sort_by_key(|node| named.iter().position(|n| *n == node.id.0));
             nodes
         });
+        let (fabric, classified) = found.unwrap_or_default();
         Topology {
-            cpu_count,
+            cpu_count: online_count(roots),
             memory_nodes,
-            classified: classified.unwrap_or_default(),
+            classified,
+            fabric,
         }
     }
 
     /// CPUs online; where that is not known, what the standard library makes of it, at least 1.
     pub(crate) fn cpus_or_guess(&self) -> u32 {
         let guess = || std::thread::available_parallelism().map_or(1, usize::from);
-        let known = self.cpu_count.as_ref().ok().copied().filter(|n| *n > 0);
+        let known = self.cpu_count.as_ref().ok().copied();
         known.unwrap_or_else(|| u32::try_from(guess()).unwrap_or(1))
     }
 }
@@ -71,7 +74,22 @@ pub(crate) fn missing(path: &Path, error: &io::Error) -> Missing {
 
 /// CPUs that are online.
 pub(crate) fn online(roots: &Roots) -> Result<Vec<u32>, Missing> {
-    read_list(&roots.sys.join("devices/system/cpu/online"))
+    read_list(&online_path(roots))
+}
+
+fn online_path(roots: &Roots) -> PathBuf {
+    roots.sys.join("devices/system/cpu/online")
+}
+
+/// How many they are: at least the one that weir runs on.
+pub(crate) fn online_count(roots: &Roots) -> Result<u32, Missing> {
+    match online(roots)?.len() {
+        0 => Err(Missing::Lost(format!(
+            "{}: it lists no CPU",
+            online_path(roots).display()
+        ))),
+        count => Ok(u32::try_from(count).unwrap_or(u32::MAX)),
+    }
 }
 
 fn read_list(path: &Path) -> Result<Vec<u32>, Missing> {

@@ -91,16 +91,28 @@ pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
 }
 
 /// Points in time, `interval` apart, counted from the first call of [`Ticker::wait`].
+#[derive(Default)]
 pub(crate) struct Ticker {
     interval: Nanos,
     next: Option<Nanos>,
+    /// How long there are ticks, and until when.
+    length: Option<Nanos>,
+    end: Option<Nanos>,
 }
 
 impl Ticker {
     pub(crate) fn new(interval: Duration) -> Self {
         Ticker {
             interval: nanos(interval),
-            next: None,
+            ..Ticker::default()
+        }
+    }
+
+    /// The last tick comes so long after the first one, also where the interval is longer.
+    pub(crate) fn ending_after(self, length: Option<Duration>) -> Self {
+        Ticker {
+            length: length.map(nanos),
+            ..self
         }
     }
 
@@ -112,7 +124,15 @@ impl Ticker {
     /// is near.
     pub(crate) fn wait(&mut self, every: Option<Nanos>, mut between: impl FnMut()) {
         let mut due = now();
-        while let Some(tick) = self.next
+        if self.next.is_none() {
+            self.end = self
+                .length
+                .map(|length| Nanos(due.0.saturating_add(length.0)));
+        }
+        let tick = self
+            .next
+            .map(|next| self.end.map_or(next, |end| end.min(next)));
+        while let Some(tick) = tick
             && tick > now()
         {
             let step = every.map(|every| {
@@ -206,6 +226,7 @@ mod tests {
         let ticker = Ticker {
             interval: Nanos(50),
             next: Some(Nanos(100)),
+            ..Ticker::default()
         };
         for (late, next) in [(99, 100), (100, 150), (149, 150), (150, 200), (471, 500)] {
             assert_eq!(
@@ -216,12 +237,13 @@ mod tests {
         }
         let first = Ticker {
             interval: Nanos(50),
-            next: None,
+            ..Ticker::default()
         };
         assert_eq!(first.after(Nanos(7)), Nanos(57));
         let far = Ticker {
             interval: Nanos(u64::MAX),
             next: Some(Nanos(5)),
+            ..Ticker::default()
         };
         assert_eq!(far.after(Nanos(6)), Nanos(u64::MAX));
     }
@@ -256,6 +278,21 @@ mod tests {
             clock.advance(Nanos::from_millis(35));
         });
         assert_eq!(samples, 9 + 3);
+    }
+
+    #[test]
+    fn the_last_tick_is_at_the_end_however_long_the_interval() {
+        for (length_ms, ticks_ms) in [(20, [0, 20]), (15_000, [0, 10_000])] {
+            let _clock = made::clock();
+            let mut ticker = Ticker::new(Duration::from_secs(10))
+                .ending_after(Some(Duration::from_millis(length_ms)));
+            let mut at = || {
+                ticker.wait(None, || ());
+                now().0 / 1_000_000 - 1_000_000
+            };
+            assert_eq!([at(), at()], ticks_ms);
+            assert_eq!(at(), length_ms);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::NAMES;
 use crate::workloads::task_iter;
 use rustix::fs::{fstat, stat};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::seam::observation::{GroupReading, Use, WorkloadReading};
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{GroupId, Missing, Nanos, NodeId};
@@ -148,6 +148,7 @@ impl LinuxPlatform {
         if let Some(found) = self.hotplug.scan(at, &self.description.devices) {
             self.adopt(found);
         }
+        self.follow_cpus(at);
     }
 
     /// Groups whose memory came online since the start.
@@ -188,7 +189,9 @@ impl LinuxPlatform {
         self.counters = found.counters;
         self.bounds.follow(found.bounds, &kept);
         self.take_facts(found.description.facts);
-        self.description.cpu_count = found.description.cpu_count;
+        // Among the facts is how many CPUs are online: what was found may be older than what is known.
+        self.cpus.hurry();
+        self.description.partly_counted = found.description.partly_counted;
         if self.description.actuator.is_none() {
             self.description.actuator = found.description.actuator;
         }
@@ -256,18 +259,21 @@ impl LinuxPlatform {
         }
     }
 
-    /// Reports nodes of unknown traffic, as far as they differ from those at the start.
-    fn say_nodes(&mut self, topology: &Topology) {
-        let lacking: BTreeSet<NodeId> = uncounted(topology, &self.counters)
-            .filter(|node| !self.hotplug.uncounted.contains(node))
-            .collect();
-        let names: Vec<String> = lacking.iter().map(NodeId::to_string).collect();
+    /// Reports nodes of unknown traffic, as far as they differ from those at the start, and nodes of which a
+    /// part of the traffic is not known.
+    pub(super) fn say_nodes(&mut self, topology: &Topology) {
+        let uncounted = uncounted(topology, &self.counters);
+        let lacking = uncounted.filter(|node| !self.hotplug.uncounted.contains(node));
+        let why = "it is CXL memory without counters, so its traffic is not seen; counters are taken up when they come";
+        let mut told: BTreeMap<String, String> =
+            lacking.map(|node| (node.to_string(), why.into())).collect();
+        let partly = self.description.partly_counted.iter();
+        told.extend(partly.map(|partly| (partly.node.to_string(), partly.to_string())));
         let is_node = |thing: &str| thing.starts_with("node");
         self.hotplug
-            .settle(|thing| is_node(thing) && !names.iter().any(|name| name == thing));
-        for name in &names {
-            let why = "it is CXL memory without counters, so its traffic is not seen; counters are taken up when they come";
-            self.hotplug.stand(name, Missing::NotSupported(why.into()));
+            .settle(|thing| is_node(thing) && !told.contains_key(thing));
+        for (name, why) in told {
+            self.hotplug.stand(&name, Missing::NotSupported(why));
         }
     }
 

@@ -18,8 +18,7 @@ fn open(fake: &Fake) -> LinuxPlatform {
 
 /// A tick at which names of devices are scanned too.
 fn observed(platform: &mut LinuxPlatform) -> Observation {
-    platform.hotplug.hurry();
-    platform.pace.hurry();
+    platform.hurry();
     platform.observe().unwrap()
 }
 

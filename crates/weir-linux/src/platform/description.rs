@@ -5,6 +5,7 @@
 use super::lease_books;
 use crate::backends;
 use crate::counters::Counters;
+use crate::counters::fabric_counters::coverage::{self, coverage};
 use crate::counters::link_bound::Bounds;
 use crate::inventory::hypervisor;
 use crate::inventory::numa::Topology;
@@ -15,8 +16,11 @@ use crate::workloads::cpu_time::bpf::CpuTimeBpf;
 use crate::workloads::processes::numa_maps;
 use crate::workloads::{operator_names, task_iter};
 use crate::{counters, task_traffic};
-use weir_core::seam::topology::Fact;
+use weir_core::seam::topology::{Fact, NodeCoverage};
 use weir_core::{Description, Missing};
+
+/// The fact that says how many CPUs are online.
+pub(super) const CPUS_ONLINE: &str = "cpu.online";
 
 /// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find with these
 /// options, and what would be in its way.
@@ -52,11 +56,14 @@ pub(crate) fn description(
         privilege::fact(roots),
         hypervisor::fact(roots),
         known(
-            "cpu.online",
+            CPUS_ONLINE,
             topology.cpu_count.clone().map(|n| n.to_string()),
         ),
     ];
     facts.extend(topology.facts(roots));
+    let mut partly_counted = coverage(&topology.fabric, counters);
+    facts.extend(coverage::facts(&partly_counted));
+    partly_counted.retain(NodeCoverage::is_partial);
     facts.extend(counters.facts.iter().cloned());
     facts.push(counters::latency::fact(roots, topology, counters));
     let has_controller = hierarchy::facts(roots, options.by, &mut facts);
@@ -70,6 +77,7 @@ pub(crate) fn description(
         groups: counters.groups.clone(),
         actuator: has_controller.then(|| backends::facts::actuator(options)),
         task_events: Vec::new(),
+        partly_counted,
         facts,
     }
 }

@@ -33,7 +33,8 @@ use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::Wanted;
 use crate::workloads::processes::sched_policy;
 use adopt::Stale;
-use hotplug::{Hotplug, ProbedMachine};
+use cpus::CPUS_EVERY;
+use hotplug::{ChangePace, Hotplug, ProbedMachine};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -81,6 +82,8 @@ pub struct LinuxPlatform {
     is_limiting: bool,
     seq: u64,
     nodes_at: Nanos,
+    /// When CPUs that are online are counted.
+    cpus: ChangePace,
     hotplug: Hotplug,
     /// Facts of the machine itself come first among all; so many.
     fact_count: usize,
@@ -134,16 +137,14 @@ impl LinuxPlatform {
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::of(&options);
-        let wanted = Arc::clone(&rules.wanted);
         let discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
         let mut discovery = discovery.keeping(for_settled);
         discovery.watch(groups_on_nodes(&found.counters.groups));
-        let dirs = [&root, &proc].map(Arc::clone);
         let leases = LeaseBook::new(&roots, lease_books::BOOKS);
         let backends = Backends {
             cpu_max: CpuMaxBackend::new(&options, budget),
             sched_ext: scx,
-            context: BackendContext::new(dirs, rules, leases),
+            context: BackendContext::new([&root, &proc].map(Arc::clone), rules, leases),
         };
         let mut pace = run(discovery)
             .map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
@@ -158,7 +159,7 @@ impl LinuxPlatform {
             description: found.description,
             counters: found.counters,
             bounds: found.bounds,
-            wanted,
+            wanted: Arc::clone(&backends.context.rules.wanted),
             pace,
             next_rules: None,
             root,
@@ -166,11 +167,12 @@ impl LinuxPlatform {
             backends,
             shares,
             waits,
-            ticker: Ticker::new(options.interval),
+            ticker: Ticker::new(options.interval).ending_after(options.duration),
             rush: OverloadPoll::default(),
             is_limiting: !options.read_only,
             seq: 0,
             nodes_at: now(),
+            cpus: ChangePace::new(now(), CPUS_EVERY),
             hotplug,
             fact_count,
             stale: Stale::default(),
@@ -179,6 +181,7 @@ impl LinuxPlatform {
             roots,
         };
         platform.note_sources();
+        platform.say_nodes(&found.topology);
         platform.claim()?;
         Ok(platform)
     }
@@ -291,6 +294,13 @@ impl LinuxPlatform {
             self.pace.hurry();
         }
         seen
+    }
+
+    /// Names of devices are scanned at the next tick, and workloads too.
+    #[cfg(test)]
+    pub(crate) fn hurry(&mut self) {
+        self.hotplug.hurry();
+        self.pace.hurry();
     }
 
     #[cfg(test)]
@@ -415,6 +425,7 @@ impl Drop for LinuxPlatform {
 
 #[path = "adopt.rs"]
 mod adopt;
+mod cpus;
 pub(crate) mod description;
 mod hotplug;
 pub(crate) mod lease_books;

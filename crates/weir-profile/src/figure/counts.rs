@@ -4,9 +4,10 @@
 
 use crate::figure::{Figure, Unit};
 use crate::quality::{self, Refusal};
+use crate::stages::{Capacities, contradiction};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
-use weir_core::window::role::Quantity;
+use weir_core::window::role::{Quantity, Stage};
 use weir_core::window::{Count, CountProvenance, CountScope};
 use weir_core::{Missing, Nanos, Role};
 
@@ -23,6 +24,8 @@ struct Total {
     is_mixed: bool,
     kind: CountScope,
     boxes: BTreeMap<CountScope, u64>,
+    /// Rates of the single counts, the least and the most, each second.
+    rates: Option<[f64; 2]>,
 }
 
 /// Counts by role.
@@ -30,6 +33,8 @@ struct Total {
 pub struct Counts {
     totals: BTreeMap<Role, Total>,
     length: Option<Nanos>,
+    /// Counts that others contradict. No figure is made of them.
+    refused: BTreeMap<Role, Refusal>,
 }
 
 impl Counts {
@@ -47,10 +52,33 @@ impl Counts {
                 is_mixed: false,
                 kind: count.of,
                 boxes: BTreeMap::new(),
+                rates: None,
             });
             total.add(count);
         }
-        Counts { totals, length }
+        let mut counts = Counts {
+            totals,
+            length,
+            refused: BTreeMap::new(),
+        };
+        // Clocks first: queues are held against them.
+        let clocks = counts
+            .roles()
+            .filter(|role| role.quantity == Quantity::Clock);
+        for role in clocks.collect::<Vec<_>>() {
+            let why = counts.no_such_clock(role);
+            counts.refused.extend(why.map(|why| (role, why)));
+        }
+        counts.within(&Capacities::new())
+    }
+
+    /// The same where it is known how much some queues hold.
+    #[must_use]
+    pub fn within(mut self, capacities: &Capacities) -> Self {
+        let contradiction = |role| Some((role, contradiction(&self, role, capacities)?));
+        let refused: Vec<_> = self.roles().filter_map(contradiction).collect();
+        self.refused.extend(refused);
+        self
     }
 
     /// The roles that were recorded.
@@ -66,8 +94,16 @@ impl Counts {
     /// A count as a figure.
     ///
     /// # Errors
-    /// It is not there, ran too little, or would be counted twice.
+    /// It is not there, ran too little, would be counted twice, or cannot be.
     pub fn get(&self, role: Role) -> Result<Figure, Refusal> {
+        let figure = self.unchecked(role)?;
+        match self.refused.get(&role) {
+            Some(why) => Err(why.clone()),
+            None => Ok(figure),
+        }
+    }
+
+    fn unchecked(&self, role: Role) -> Result<Figure, Refusal> {
         let Some(total) = self.totals.get(&role) else {
             return Err(Refusal::NotRecorded { role });
         };
@@ -90,6 +126,36 @@ impl Counts {
             _ => Unit::Requests,
         };
         Ok(Figure::new(value, unit, total.provenance, running))
+    }
+
+    /// Why a clock cannot have run so. Each count of it must be possible: a clock that stood for half of the
+    /// time has half of a rate, which may be another clock's. That of a core stands while the core is halted.
+    fn no_such_clock(&self, clock: Role) -> Option<Refusal> {
+        let ticks = self.unchecked(clock).ok()?.value;
+        let per_sec = |ns: f64| ticks / (ns / 1e9);
+        let [least, most] = match clock.stage {
+            Stage::Core => {
+                let time = self.unchecked(clock.with(Quantity::TimeNs)).ok()?;
+                let hz = (time.value > 0.0).then(|| per_sec(time.value))?;
+                [quality::CLOCK_HZ[0], hz]
+            }
+            _ if ticks <= 0.0 => return Some(Refusal::ClockStood { clock }),
+            _ => {
+                let all = per_sec(self.enabled_ns(clock)?);
+                let [least, most] = self.totals.get(&clock)?.rates.unwrap_or([all; 2]);
+                [least.min(all), most.max(all)]
+            }
+        };
+        if least <= 0.0 {
+            return Some(Refusal::ClockStood { clock });
+        }
+        let hz = if most > quality::CLOCK_HZ[1] {
+            most
+        } else {
+            least
+        };
+        let is_possible = (quality::CLOCK_HZ[0]..=quality::CLOCK_HZ[1]).contains(&hz);
+        (!is_possible).then_some(Refusal::ClockImplausible { clock, hz })
     }
 
     /// The time for which a role was to be counted, over all of its counters.
@@ -151,6 +217,7 @@ impl Total {
         match (&mut self.value, &count.value) {
             (Ok(sum), Ok(value)) => {
                 self.is_counted = true;
+                self.rates = rates(self.rates, count, *value);
                 *sum += u128::from(*value);
                 if matches!(count.of, CountScope::Box(_)) {
                     let of_box = self.boxes.entry(count.of).or_default();
@@ -182,9 +249,22 @@ impl Total {
     }
 }
 
+/// The least and the most rate, with that of one more count, if it ran for so much of its time that it stands
+/// for the rest.
+fn rates(before: Option<[f64; 2]>, count: &Count, value: u64) -> Option<[f64; 2]> {
+    let [enabled, running] = [count.enabled_ns, count.running_ns].map(|ns| ns.0 as f64);
+    if enabled <= 0.0 || running < enabled * quality::RUNNING_RATIO_MIN {
+        return before;
+    }
+    let rate = value as f64 / (enabled / 1e9);
+    let [least, most] = before.unwrap_or([rate; 2]);
+    Some([least.min(rate), most.max(rate)])
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::stages::stages;
 
     /// A count that ran all the time.
     pub fn count(role: &str, value: u64) -> Count {
@@ -271,7 +351,7 @@ pub(crate) mod tests {
     fn a_clock_stands_for_a_part_of_its_time_and_not_for_more() {
         let mut half = count("tor.drd.cxl.occupancy", 7);
         half.running_ns = Nanos(500_000_000);
-        let clock = count("tor.any.any.clock", 7);
+        let clock = count("tor.any.any.clock", 2_000_000_000);
         let mut less = clock.clone();
         less.running_ns = Nanos(200_000_000);
         assert!(
@@ -284,6 +364,67 @@ pub(crate) mod tests {
                 .with_clock(half.role, clock.role)
                 .is_err()
         );
+    }
+
+    fn refused(counts: &Counts, text: &str) -> bool {
+        counts.get(role(text)).is_err()
+    }
+
+    #[test]
+    fn a_clock_that_no_clock_is_takes_all_with_it_that_is_made_of_it() {
+        const CLOCK: &str = "tor.any.any.clock";
+        let queue = ["tor.drd.cxl.inserts", "tor.drd.cxl.occupancy"];
+        for ticks in [0, 3607, 90_000_000_000] {
+            let counts = counts(&[(CLOCK, ticks), (queue[0], 5_000_000), (queue[1], 1 << 39)]);
+            assert!(refused(&counts, CLOCK), "{ticks}");
+            let stages = stages(&counts, None, &Capacities::new());
+            let figures = &stages.queues[0];
+            let whys = [&figures.entries, &figures.pressure, &figures.residence_ns];
+            for why in whys.map(|answer| answer.as_ref().unwrap_err().to_string()) {
+                assert!(why.contains(CLOCK), "{ticks}: {why}");
+            }
+        }
+        // It stood in one of two windows: half of its rate is another clock's.
+        let windows = [count(CLOCK, 2_000_000_000), count(CLOCK, 0)];
+        assert!(refused(&Counts::new(&windows, None), CLOCK));
+        // What had no counter in a window, or hardly one, says nothing of the clock.
+        let mut short = count(CLOCK, 0);
+        short.running_ns = Nanos(1_000_000);
+        let windows = [count(CLOCK, 2_000_000_000), short];
+        assert!(!refused(&Counts::new(&windows, None), CLOCK));
+        // A core's clock stands while the core is halted.
+        let core = [
+            ("core.any.any.clock", 3607),
+            ("core.any.any.time-ns", 1_000_000_000),
+        ];
+        assert!(!refused(&counts(&core), "core.any.any.clock"));
+        let timeless = [core[0], ("core.any.any.time-ns", 0)];
+        assert!(!refused(&counts(&timeless), "core.any.any.clock"));
+    }
+
+    #[test]
+    fn a_queue_that_no_queue_is_gives_no_figure_where_the_clock_is_right() {
+        let [inserts, occupancy] = ["tor.drd.cxl.inserts", "tor.drd.cxl.occupancy"];
+        let of = |came, held| {
+            let clock = ("tor.any.any.clock", 2_000_000_000);
+            counts(&[clock, (inserts, came), (occupancy, held)])
+        };
+        // Too many at once, too early an answer, nothing came.
+        for (came, held) in [(1 << 30, 1 << 60), (1 << 30, 1 << 33), (0, 7)] {
+            let counts = of(came, held);
+            assert!(refused(&counts, occupancy), "{came} {held}");
+            assert!(!refused(&counts, inserts), "{came} {held}");
+        }
+        // 64 at once are possible, but not where 32 have room.
+        let sound = of(1 << 28, 64 * 2_000_000_000);
+        assert!(!refused(&sound, occupancy));
+        let room = Capacities::from([(role(occupancy), 32)]);
+        assert!(refused(&sound.within(&room), occupancy));
+        let busy = [
+            ("tor.any.any.clock", 2_000_000_000),
+            ("tor.drd.cxl.busy", 3_000_000_000),
+        ];
+        assert!(refused(&counts(&busy), "tor.drd.cxl.busy"));
     }
 
     #[test]

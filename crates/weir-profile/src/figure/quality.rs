@@ -17,6 +17,8 @@ pub const CLOCK_HZ: [f64; 2] = [1.5e8, 8e9];
 /// No memory answers sooner than this after a miss of the last-level cache: DRAM takes 60 ns and more, and a
 /// hit in that cache some 20.
 pub const MEMORY_NS_MIN: f64 = 20.0;
+/// No queue holds so many requests, and no more than a hundred of them are counted by one clock.
+pub const ENTRIES_MAX: f64 = 100_000.0;
 /// One box with this many times the median holds a hot line: it does not stand for the others.
 pub const HOT_BOX: f64 = 3.0;
 /// Sources that count the same lines may differ by this much.
@@ -117,6 +119,14 @@ pub enum Refusal {
         entries: f64,
         /// Its entries.
         capacity: u32,
+    },
+    /// More than any queue holds.
+    #[error("{occupancy} says {entries:.3e} entries on average, and no queue has so many")]
+    NoSuchQueue {
+        /// The queue.
+        occupancy: Role,
+        /// Entries, on average.
+        entries: f64,
     },
     /// Memory that answers sooner than a cache.
     #[error(

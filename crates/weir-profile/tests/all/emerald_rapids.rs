@@ -98,7 +98,7 @@ fn a_clock_that_stands_or_crawls_gives_no_time() {
     assert!(of(10_000_000_000).is_ok());
     let full = stages(&counts_of_5_s(&run_clock(4263)), None, &Capacities::new()).full;
     assert!(
-        matches!(full[0].1, Err(Refusal::PartAboveWhole { .. })),
+        matches!(full[0].1, Err(Refusal::ClockImplausible { .. })),
         "{full:?}"
     );
 }

@@ -53,6 +53,7 @@ pub(super) fn describe(
             is_exact: false,
         }),
         task_events: Vec::new(),
+        partly_counted: Vec::new(),
         facts: vec![Fact {
             name: "scenario".into(),
             value: Ok(scenario.name.clone()),

@@ -48,7 +48,7 @@ fn is_number(arg: &Arg) -> bool {
 /// # Errors
 /// It is none, or too large.
 pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
-    let text = text.trim();
+    let text = text.trim_ascii();
     if text
         .strip_prefix('-')
         .is_some_and(|rest| rest.parse::<f64>().is_ok())

@@ -82,19 +82,19 @@ const SPAN_MAX_SECS: f64 = 366.0 * 86_400.0;
 
 /// Whether it is an amount below zero, as far as can be seen at its start.
 fn is_below_zero(text: &str) -> bool {
-    let rest = text.trim().strip_prefix(['-', '−']);
+    let rest = text.trim_ascii().strip_prefix(['-', '−']);
     rest.is_some_and(|rest| split_number(rest).is_some())
 }
 
 /// The number at the start, and the trimmed rest.
 fn split_number(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
+    let text = text.trim_ascii();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     let number = digits.parse::<f64>().ok().filter(|n| n.is_finite())?;
-    Some((number, rest.trim()))
+    Some((number, rest.trim_ascii()))
 }
 
 impl FromStr for Rate {
@@ -146,7 +146,7 @@ impl FromStr for SetPoint {
     type Err = AmountError;
 
     fn from_str(text: &str) -> Result<Self, AmountError> {
-        if let Some(rest) = text.trim().strip_prefix("knee") {
+        if let Some(rest) = text.trim_ascii().strip_prefix("knee") {
             return of_knee(rest).ok_or_else(|| {
                 AmountError(format!(
                     "{text:?} is not a part of the knee: write knee, or knee*0.9 with a number above 0 and \
@@ -154,7 +154,7 @@ impl FromStr for SetPoint {
                 ))
             });
         }
-        let Some(percent) = text.trim().strip_suffix('%') else {
+        let Some(percent) = text.trim_ascii().strip_suffix('%') else {
             return text.parse().map(SetPoint::Rate);
         };
         match split_number(percent) {
@@ -171,7 +171,7 @@ impl FromStr for SetPoint {
 
 /// What follows `knee`: nothing, or a factor.
 fn of_knee(rest: &str) -> Option<SetPoint> {
-    let rest = rest.trim();
+    let rest = rest.trim_ascii();
     if rest.is_empty() {
         return Some(SetPoint::OfKnee(1.0));
     }
@@ -185,10 +185,10 @@ impl FromStr for LimitedWeight {
     type Err = AmountError;
 
     fn from_str(text: &str) -> Result<Self, AmountError> {
-        if text.trim() == "off" {
+        if text.trim_ascii() == "off" {
             return Ok(LimitedWeight(0.0));
         }
-        let percent = text.trim().strip_suffix('%').and_then(split_number);
+        let percent = text.trim_ascii().strip_suffix('%').and_then(split_number);
         match percent {
             Some((number, "")) if (1.0..=100.0).contains(&number) => {
                 Ok(LimitedWeight(number / 100.0))
@@ -326,6 +326,19 @@ mod tests {
         assert_eq!(rate(" 1.5 MiB "), 1_572_864.0);
         assert_eq!(rate("1000"), 1000.0);
         assert_eq!(rate("1000B/s"), 1000.0);
+        // Blanks of ASCII only: another one is a slip that looks like none.
+        for blank in ["\u{3000}", "\u{a0}", "\u{2009}"] {
+            for text in [
+                format!("4GiB/s{blank}"),
+                format!("{blank}4GiB/s"),
+                format!("4{blank}GiB/s"),
+            ] {
+                assert!(text.parse::<SetPoint>().is_err(), "{text:?}");
+            }
+            assert!(format!("40%{blank}").parse::<SetPoint>().is_err());
+            assert!(format!("knee{blank}").parse::<SetPoint>().is_err());
+            assert!(format!("50ms{blank}").parse::<Span>().is_err());
+        }
     }
 
     #[test]

@@ -128,6 +128,18 @@ fn lacking(machine: &Description, by: By) -> Vec<Lack> {
             &weir_linux::LIMITING,
         ));
     }
+    if machine.is_nothing_held() {
+        let reasons = machine
+            .partly_counted
+            .iter()
+            .map(|of| format!("{}: {of}", of.node));
+        lacking.push(Lack {
+            what: "counters of all devices of a node",
+            needed_for: LIMIT,
+            reasons: reasons.collect(),
+            next_moves: Vec::new(),
+        });
+    }
     for (what, topic) in [
         ("root", "privilege"),
         ("cpu.max in force", "sched_ext.state"),
@@ -301,8 +313,8 @@ fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::seam::topology::{Actuator, Device};
-    use weir_core::{DeviceId, Nanos};
+    use weir_core::seam::topology::{Actuator, Device, Group, NodeCoverage};
+    use weir_core::{Bytes, DeviceId, GroupId, Nanos, NodeId};
 
     fn fact(name: &str, value: Result<&str, &str>) -> Fact {
         Fact {
@@ -325,8 +337,16 @@ mod tests {
                 counter_mask_bytes: u64::MAX,
                 counted_by: weir_core::seam::topology::CountedBy::AccessCounters,
             }],
-            groups: Vec::new(),
+            groups: vec![Group {
+                id: GroupId {
+                    device: DeviceId(0),
+                    index: 0,
+                },
+                node: Some(NodeId(2)),
+                size_bytes: Bytes(1 << 30),
+            }],
             task_events: Vec::new(),
+            partly_counted: Vec::new(),
             actuator: Some(Actuator {
                 name: "cpu-max".into(),
                 levers: vec![weir_core::seam::topology::Lever::CpuTime],
@@ -389,6 +409,25 @@ mod tests {
             let found = lacking(&machine, By::Cgroup);
             assert_eq!((found.len(), found[0].needed_for), (1, LIMIT), "{found:?}");
         }
+    }
+
+    #[test]
+    fn weir_cannot_limit_where_each_device_is_of_a_node_that_is_counted_in_part() {
+        let mut machine = machine();
+        machine.partly_counted.push(NodeCoverage {
+            node: NodeId(2),
+            counted: vec!["mem0".into()],
+            uncounted: vec!["mem1".into()],
+        });
+        let found = lacking(&machine, By::Cgroup);
+        assert_eq!((found.len(), found[0].needed_for), (1, LIMIT), "{found:?}");
+        assert!(found[0].reasons[0].contains("not counted: mem1"));
+        // Another one can be limited for.
+        machine.devices.push(Device {
+            id: DeviceId(1),
+            ..machine.devices[0].clone()
+        });
+        assert_eq!(lacking(&machine, By::Cgroup), []);
     }
 
     #[test]

@@ -118,8 +118,12 @@ fn node(counted: &CountedFabric, node: &CxlNode) -> TopologyBranch {
         [] => String::new(),
         groups => format!(", counted as {}", groups.join(" ")),
     };
+    let uncounted = match counted.uncounted_of(node) {
+        [] => String::new(),
+        devices => format!(", not counted: {}", devices.join(" ")),
+    };
     let mut branch = TopologyBranch::new(format!(
-        "node{}: {}{counters}, {}",
+        "node{}: {}{counters}{uncounted}, {}",
         node.id,
         size(&node.size_bytes),
         node.verdict.words()

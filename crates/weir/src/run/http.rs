@@ -4,11 +4,11 @@
 //! events lasts longer; its giver bounds how many there are, and a client that does not take an event in time
 //! is left.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ const HEAD_MAX_BYTES: usize = 8192;
 const HEADERS_MAX: usize = 64;
 /// From the first byte of the request to the last of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections at once; more are closed unanswered.
+/// Connections at once. For one more the oldest that has not sent its request is closed; where all have, it
+/// is closed itself.
 const CONNECTIONS_MAX: usize = 8;
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -143,17 +144,16 @@ pub fn serve(name: &'static str, listener: TcpListener, source: Source) -> io::R
 }
 
 fn accept(name: &str, listener: &TcpListener, source: &Source) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let connections = Connections::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
             // Out of descriptors, for example: that passes, and must not take a whole CPU.
             thread::sleep(Duration::from_millis(100));
             continue;
         };
-        let place = RequestPath(Arc::clone(&open));
-        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        let Some(place) = connections.admit(&stream) else {
             continue;
-        }
+        };
         let source = Arc::clone(source);
         let thread = thread::Builder::new().name(format!("{name}-1"));
         // Without a thread the connection is closed: the client tries again.
@@ -164,18 +164,68 @@ fn accept(name: &str, listener: &TcpListener, source: &Source) {
     }
 }
 
-/// One of the connections; it is freed whatever ends it.
-struct RequestPath(Arc<AtomicUsize>);
+/// Connections, shared with their threads.
+#[derive(Clone, Default)]
+struct Connections(Arc<Mutex<OpenConnections>>);
 
-impl Drop for RequestPath {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+#[derive(Default)]
+struct OpenConnections {
+    /// So many there were.
+    count: u64,
+    /// By number, the oldest first: each with its stream while its request is awaited.
+    streams: BTreeMap<u64, Option<TcpStream>>,
+}
+
+impl Connections {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more, if there is one.
+    fn admit(&self, stream: &TcpStream) -> Option<ConnectionPlace> {
+        let mut locked = self.lock();
+        let OpenConnections { count, streams } = &mut *locked;
+        if streams.len() >= CONNECTIONS_MAX {
+            let silent = streams.iter().find(|(_, stream)| stream.is_some());
+            let number = silent.map(|(number, _)| *number)?;
+            // Its thread reads the end, and ends.
+            let silent = streams.remove(&number).flatten();
+            let _ = silent.map(|stream| stream.shutdown(Shutdown::Both));
+        }
+        *count += 1;
+        streams.insert(*count, stream.try_clone().ok());
+        Some(ConnectionPlace {
+            connections: self.clone(),
+            number: *count,
+        })
     }
 }
 
-fn converse(mut stream: TcpStream, source: &Source, place: RequestPath) -> io::Result<()> {
+/// One of the connections; it is freed whatever ends it.
+struct ConnectionPlace {
+    connections: Connections,
+    number: u64,
+}
+
+impl ConnectionPlace {
+    /// Its request is there.
+    fn has_asked(&self) {
+        if let Some(stream) = self.connections.lock().streams.get_mut(&self.number) {
+            *stream = None;
+        }
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.connections.lock().streams.remove(&self.number);
+    }
+}
+
+fn converse(mut stream: TcpStream, source: &Source, place: ConnectionPlace) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let head = read_head(&mut stream, until)?;
+    place.has_asked();
     let (reply, with_body) = respond(&head, source);
     let (answer, events) = match reply {
         Reply::Whole(answer) => (answer, None),
@@ -387,14 +437,36 @@ pub mod tests {
     #[test]
     fn silent_connections_do_not_keep_others_out() {
         let address = started();
-        let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX + 3)
+        let mut silent: Vec<TcpStream> = (0..CONNECTIONS_MAX + 3)
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();
-        // Refused until the patience with the others is at its end.
-        while !response_to(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("open: false\n") {
-            thread::yield_now();
+        // Half of a request is none.
+        for stream in &mut silent {
+            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n");
         }
-        drop(idle);
+        for _ in 0..2 * CONNECTIONS_MAX {
+            let answer = response_to(address, "GET /metrics HTTP/1.1\r\n\r\n");
+            assert!(answer.ends_with("open: false\n"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn connections_that_have_asked_are_not_closed_for_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (connections, stream) = (Connections::default(), connect());
+        let mut places: Vec<_> = (0..CONNECTIONS_MAX)
+            .map(|_| connections.admit(&stream).unwrap())
+            .collect();
+        places[1..].iter().for_each(ConnectionPlace::has_asked);
+        let one_more = connections.admit(&connect()).expect("the first was silent");
+        one_more.has_asked();
+        assert!(connections.admit(&stream).is_none());
+        // The place of the one that was closed is gone already.
+        drop(places.remove(0));
+        assert!(connections.admit(&stream).is_none());
+        drop(one_more);
+        assert!(connections.admit(&stream).is_some());
     }
 
     proptest! {

@@ -82,6 +82,7 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
         roots: roots.clone(),
         by: by(settings.workloads),
         interval: settings.interval,
+        duration: settings.duration,
         exclude: settings.exclude.clone(),
         nodes: checked(&settings.devices, roots)?,
         weighted: settings.config.weights.keys().cloned().collect(),

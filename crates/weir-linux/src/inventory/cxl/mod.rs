@@ -195,7 +195,9 @@ impl Fabric {
     pub fn read_with(roots: &crate::Roots, named: &[u32]) -> Fabric {
         match read::bus(roots) {
             Ok(mut bus) => {
-                nodes::add(roots, named, &mut bus);
+                if let Err(why) = nodes::add(roots, named, &mut bus) {
+                    bus.fabric.problems.push(why);
+                }
                 bus.fabric
             }
             Err(why) => Fabric {

@@ -17,23 +17,28 @@ pub(crate) struct Classified {
     pub(crate) verdict: NodeVerdict,
 }
 
-/// All nodes that come into question. `named` are those that `--device` names, in its order.
+/// The bus, and all nodes that come into question. `named` are those that `--device` names, in its order.
 ///
 /// # Errors
-/// sysfs does not list the nodes.
-pub(crate) fn classified(roots: &Roots, named: &[u32]) -> Result<Vec<Classified>, Missing> {
-    let fabric = read::bus(roots)?.fabric;
-    Ok(NodeEvidence::read(roots, named)?.classified(&fabric, named))
+/// sysfs does not list the bus or the nodes.
+pub(crate) fn classified(
+    roots: &Roots,
+    named: &[u32],
+) -> Result<(Fabric, Vec<Classified>), Missing> {
+    let mut bus = read::bus(roots)?;
+    let classified = add(roots, named, &mut bus)?;
+    Ok((bus.fabric, classified))
 }
 
 /// Adds the nodes to the fabric, and what follows from them for devices.
-pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
-    let machine = match NodeEvidence::read(roots, named) {
-        Ok(machine) => machine,
-        Err(why) => return bus.fabric.problems.push(why),
-    };
+pub(super) fn add(
+    roots: &Roots,
+    named: &[u32],
+    bus: &mut Read,
+) -> Result<Vec<Classified>, Missing> {
+    let machine = NodeEvidence::read(roots, named)?;
     let classified = machine.classified(&bus.fabric, named);
-    for Classified { node, verdict } in classified {
+    for Classified { node, verdict } in &classified {
         let id = node.id.0;
         let links = machine.links(&bus.fabric, id);
         let regions: Vec<String> = links.regions.iter().map(|r| r.name.clone()).collect();
@@ -47,7 +52,7 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
                 true => devices::of_node(bus, &links),
                 false => Err(Missing::NotSupported(verdict.words())),
             },
-            verdict,
+            verdict: verdict.clone(),
             dax: links.dax.iter().map(|dax| dax.name.clone()).collect(),
             windows: links.windows.iter().map(|w| w.name.clone()).collect(),
             regions: match regions.is_empty() {
@@ -60,6 +65,7 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
         bus.fabric.nodes.push(node);
     }
     devices::note_use(bus, &machine.places);
+    Ok(classified)
 }
 
 /// Nodes, their addresses, and other evidence of what they are.

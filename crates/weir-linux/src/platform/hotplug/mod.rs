@@ -11,12 +11,14 @@
 //! changes again and again is scanned less and less often, at last each five minutes, and after
 //! [`CHANGES_MAX`] changes not any more.
 
+mod change_pace;
 mod messages;
 mod names;
 mod probed;
 
 use crate::kernel::clock::now;
 use crate::options::{AttributionSource, Options};
+pub(crate) use change_pace::ChangePace;
 use messages::Said;
 use names::Names;
 pub(crate) use names::Subsystem;
@@ -29,13 +31,7 @@ use weir_core::{Missing, Nanos, NodeId};
 
 /// Between two scans of names.
 const EVERY: Nanos = Nanos::from_millis(5_000);
-/// So many changes are followed at once; each further one doubles the time to the next scan, so many times at
-/// most.
-const CHANGES_AT_ONCE: u32 = 6;
-const DOUBLINGS_MAX: u32 = 6;
-/// After so much time without a change one of them is forgotten.
-const FORGET: Nanos = Nanos::from_millis(600_000);
-/// Changes of one run. Each may make a session of a recording, and a recording can have some thousand.
+/// Changes of one run.
 const CHANGES_MAX: u32 = 2_000;
 
 /// What came, by kind and name.
@@ -45,10 +41,7 @@ pub(crate) type HotplugChanges = BTreeSet<(Subsystem, String)>;
 pub(crate) struct Hotplug {
     options: Options,
     names: Names,
-    due_at: Nanos,
-    /// Changes that are not forgotten, and when the last was or was forgotten.
-    recent: u32,
-    changed_at: Nanos,
+    pace: ChangePace,
     changes: u32,
     /// Files may still come below new names.
     is_settling: bool,
@@ -70,13 +63,10 @@ impl Hotplug {
     pub(crate) fn begin(options: &Options) -> Self {
         let mut names = Names::default();
         names.scan(&options.roots);
-        let at = now();
         Hotplug {
             options: options.clone(),
             names,
-            due_at: Nanos(at.0.saturating_add(EVERY.0)),
-            recent: 0,
-            changed_at: at,
+            pace: ChangePace::new(now(), EVERY),
             changes: 0,
             is_settling: false,
             is_beside: false,
@@ -105,46 +95,29 @@ impl Hotplug {
             // One that died has said so itself; the next change begins another.
             return thread.join().ok();
         }
-        if self.probing.is_some() || at < self.due_at {
+        if self.probing.is_some() || !self.pace.is_due(at) {
             return None;
         }
         let is_new = self.names.scan(&self.options.roots);
+        self.pace.was_read(at, is_new);
         if is_new {
-            self.note_change(at);
+            self.note_change();
         }
         let is_due = is_new || self.is_settling;
         self.is_settling = is_new;
-        self.due_at = self.next(at);
         if is_due { self.probe(devices) } else { None }
     }
 
-    fn note_change(&mut self, at: Nanos) {
+    fn note_change(&mut self) {
         self.news.append(&mut self.names.came());
-        self.recent = self.recent.saturating_add(1);
-        self.changed_at = at;
         self.changes = self.changes.saturating_add(1);
         if self.changes == CHANGES_MAX {
+            self.pace.stop();
             let why = format!(
                 "they changed {CHANGES_MAX} times and are not scanned any more: restart weir"
             );
             self.stand("names of devices", Missing::NotSupported(why));
         }
-    }
-
-    /// When names are scanned again.
-    fn next(&mut self, at: Nanos) -> Nanos {
-        if self.changes >= CHANGES_MAX {
-            return Nanos(u64::MAX);
-        }
-        if at.0.saturating_sub(self.changed_at.0) >= FORGET.0 {
-            self.recent = self.recent.saturating_sub(1);
-            self.changed_at = at;
-        }
-        let doublings = self
-            .recent
-            .saturating_sub(CHANGES_AT_ONCE)
-            .min(DOUBLINGS_MAX);
-        Nanos(at.0.saturating_add(EVERY.0 << doublings))
     }
 
     /// Probes the machine: at once, or beside the loop.
@@ -211,7 +184,7 @@ impl Hotplug {
     /// The next scan is due now.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self) {
-        self.due_at = Nanos(0);
+        self.pace.hurry();
     }
 }
 
@@ -224,7 +197,7 @@ mod tests {
     /// Times of scans at which the machine was probed, while `change` changes it before each.
     fn scans(fake: &Fake, until_secs: u64, mut change: impl FnMut(u64)) -> Vec<u64> {
         let mut hotplug = Hotplug::begin(&fake.options(By::Cgroup));
-        let start = hotplug.changed_at.0;
+        let start = hotplug.pace.changed_at().0;
         let mut found = Vec::new();
         for second in 0..until_secs {
             change(second);

@@ -287,7 +287,7 @@ mod tests {
             let all: Vec<Window> = values.iter().enumerate().map(|(at, value)| {
                 let mut made = window(at as u64, *value);
                 if value % 5 == 0 {
-                    made.machine.push(count("tor.any.any.clock", *value));
+                    made.machine.push(count("tor.any.any.inserts", *value));
                 }
                 made
             }).collect();

@@ -8,6 +8,7 @@ use crate::culprit::{Sharer, Waits, waits, waits_at};
 use crate::figure::places::{PlaceKind, is_with, places_apart, without_others};
 use crate::figure::sources::Sources;
 use crate::quality::Refusal;
+use crate::stages::Capacities;
 use crate::stalls::busy_dram::{DramScene, dram_ns};
 use crate::window_file::Header;
 use homes::Homes;
@@ -59,18 +60,24 @@ impl Scene {
                 there.push(window);
             }
         }
-        let machine = Counts::new(windows.iter().flat_map(|window| &window.machine), length);
+        let capacities = &header.capacities;
+        let machine = windows.iter().flat_map(|window| &window.machine);
+        let machine = Counts::new(machine, length).within(capacities);
         // Of a recording without workloads, all cores stand for them.
         let peers = match counts.is_empty() {
             true => machine.clone(),
-            false => Counts::new(all.flat_map(|workload| &workload.counts), length),
+            false => {
+                let all = all.flat_map(|workload| &workload.counts);
+                Counts::new(all, length).within(capacities)
+            }
         };
         let places = places_apart(windows).into_iter().map(|place| {
             let counts = Counts::new(without_others(windows, place), length);
-            (place, counts)
+            (place, counts.within(capacities))
         });
         let workloads = counts.into_iter().map(|(name, (counts, there))| {
-            (name.to_owned(), Counts::new(counts, total_length(there)))
+            let counts = Counts::new(counts, total_length(there));
+            (name.to_owned(), counts.within(capacities))
         });
         let workloads: BTreeMap<String, Counts> = workloads.collect();
         let mut scene = Scene {
@@ -87,7 +94,7 @@ impl Scene {
             attached: header.sockets.clone(),
         };
         let sockets = scene.places().filter_map(|place| match place {
-            CountScope::Socket(socket) => Some(scene.on_socket(windows, socket)),
+            CountScope::Socket(socket) => Some(scene.on_socket(windows, socket, capacities)),
             _ => None,
         });
         scene.sockets = sockets.collect();
@@ -95,7 +102,7 @@ impl Scene {
     }
 
     /// One socket of several, with the ports and devices that are attached to it, and its workloads.
-    fn on_socket(&self, windows: &[Window], socket: u32) -> Scene {
+    fn on_socket(&self, windows: &[Window], socket: u32, capacities: &Capacities) -> Scene {
         let length = total_length(windows);
         let is_here = |place: CountScope| self.socket_of(place).is_none_or(|of| of == socket);
         let machine = windows.iter().flat_map(|window| &window.machine);
@@ -106,19 +113,25 @@ impl Scene {
                 .filter(move |count| is_with(count.of, place))
         };
         let places = self.places().filter(|place| is_here(*place));
-        let places = places.map(|place| (place, Counts::new(alone(place), length)));
+        let places = places.map(|place| {
+            let counts = Counts::new(alone(place), length);
+            (place, counts.within(capacities))
+        });
         let at_home = windows.iter().flat_map(|window| &window.workloads);
         let mut at_home = at_home
             .filter(|workload| self.homes.socket(workload.id.as_str()) == Some(socket))
             .peekable();
         let peers = match at_home.peek() {
             None => self.peers.clone(),
-            Some(_) => Counts::new(at_home.flat_map(|workload| &workload.counts), length),
+            Some(_) => {
+                let at_home = at_home.flat_map(|workload| &workload.counts);
+                Counts::new(at_home, length).within(capacities)
+            }
         };
         Scene {
             socket: Some(socket),
             places: places.collect(),
-            machine: Counts::new(own.iter().copied(), length),
+            machine: Counts::new(own.iter().copied(), length).within(capacities),
             peers,
             workloads: self.workloads.clone(),
             none: self.none.clone(),

@@ -52,6 +52,7 @@ pub fn machine() -> Description {
             is_exact: false,
         }),
         task_events: Vec::new(),
+        partly_counted: Vec::new(),
         facts: vec![Fact {
             name: "resctrl.smba".into(),
             value: Err(Missing::NotSupported("no such CPU".into())),

@@ -5,6 +5,7 @@ use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm, Promise
 use super::site::{HardwareSite, no_cxl};
 use serde_json::json;
 use weir_core::Missing;
+use weir_core::seam::topology::NodeCoverage;
 use weir_events::tables_with_roles;
 
 /// Nodes are classified by evidence.
@@ -79,6 +80,7 @@ impl HardwareCheck for DevicesCounted {
         let missing: Vec<String> = facts
             .filter(|fact| fact.name.starts_with("cxl.counters"))
             .filter_map(|fact| Some(format!("{}: {}", fact.name, fact.value.as_ref().err()?)))
+            .chain(machine.partly_counted.iter().map(NodeCoverage::to_string))
             .collect();
         // Their absence is a want of the machine and no fault of weir's.
         if !missing.is_empty() {

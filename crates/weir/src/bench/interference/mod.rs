@@ -36,7 +36,7 @@ use regex_lite::Regex;
 use rounds::PairRounds;
 use setup::BenchSetup;
 use site::BenchSite;
-use site::conditions::{HostFacts, HostMoment, OTHERS_MAX_CPUS};
+use site::conditions::{HostFacts, HostMoment, NOT_KNOWN, OTHERS_MAX_CPUS};
 use site::disk::{self, DiskChoice};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -327,12 +327,15 @@ fn guard(
     }
     ensure!(!is_stopped(), "stopped before anything was measured");
     let others = HostMoment::read(roots).others_cpus(&before, clock.elapsed().as_secs_f64());
-    ensure!(
-        args.force || others <= OTHERS_MAX_CPUS,
-        "others keep {others:.2} CPUs busy, and figures would be theirs too: end them (`top` shows them), or measure \
-         all the same with --force"
-    );
-    Ok(host)
+    match others {
+        _ if args.force => Ok(host),
+        None => bail!("{NOT_KNOWN}; measure all the same with --force"),
+        Some(others) if others > OTHERS_MAX_CPUS => bail!(
+            "others keep {others:.2} CPUs busy, and figures would be theirs too: end them (`top` shows them), or \
+             measure all the same with --force"
+        ),
+        Some(_) => Ok(host),
+    }
 }
 
 fn announce(progress: &BenchProgress, site: &BenchSite, pairs: &[PairPlan], plan: &TimePlan) {

@@ -185,6 +185,14 @@ pub fn check_limits_are_possible(
             lacking.unwrap_or_default()
         )));
     }
+    if machine.is_nothing_held() {
+        let nodes = machine.partly_counted.iter();
+        let nodes: Vec<String> = nodes.map(|of| format!("{}: {of}", of.node)).collect();
+        return Err(Unavailable::Counters(format!(
+            "--limit is not possible where only a part of the traffic is counted: {}",
+            nodes.join("; ")
+        )));
+    }
     for (name, what) in [
         ("cxl.counters", "without access counters"),
         (devices::NODES, "where counters belong to no node"),

@@ -12,6 +12,9 @@ use weir_report::results::Caveat;
 
 /// Load of others, in CPUs, above which nothing is measured.
 pub const OTHERS_MAX_CPUS: f64 = 0.05;
+/// What is said where it is not known.
+pub const NOT_KNOWN: &str =
+    "what others do is not known: proc/stat or proc/self/stat does not say how long CPUs were busy";
 /// Steal time above this part of a CPU is a caveat.
 const STEAL_RATIO_MAX: f64 = 0.01;
 /// `USER_HZ`: the unit of times in /proc is 10 ms on all CPUs that Linux has a stable interface for.
@@ -197,48 +200,56 @@ fn prefetchers(cpuinfo: &str, cpu: Option<u32>) -> String {
 /// What grows with time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostMoment {
-    /// Ticks that all CPUs were busy.
-    busy: u64,
-    steal: u64,
-    /// Ticks of this process and those it waited for.
-    own: u64,
+    cpu: Option<CpuTicks>,
     throttled: u64,
     moved_pages: u64,
 }
 
+/// CPU time, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct CpuTicks {
+    /// All CPUs were busy so long.
+    busy: u64,
+    steal: u64,
+    /// This process and those it waited for.
+    own: u64,
+}
+
 impl HostMoment {
-    /// As it is now. What cannot be read stays 0.
+    /// As it is now. Without the CPU time of all and of this process nothing is known of others.
     pub fn read(roots: &Roots) -> HostMoment {
         let proc = |name: &str| text(&roots.proc.join(name)).unwrap_or_default();
-        let (busy, steal) = cpu_ticks(&proc("stat"));
+        let own = own_ticks(&proc("self/stat"));
+        let ticks = cpu_ticks(&proc("stat")).zip(own);
         HostMoment {
-            busy,
-            steal,
-            own: own_ticks(&proc("self/stat")),
+            cpu: ticks.map(|((busy, steal), own)| CpuTicks { busy, steal, own }),
             throttled: throttle_count(roots),
             moved_pages: moved_pages(&proc("vmstat")),
         }
     }
 
-    /// CPUs that others kept busy since then.
-    pub fn others_cpus(&self, earlier: &HostMoment, seconds: f64) -> f64 {
-        let busy = self.busy.saturating_sub(earlier.busy);
-        let own = self.own.saturating_sub(earlier.own);
-        busy.saturating_sub(own) as f64 / TICKS_PER_SEC / seconds.max(1e-3)
+    /// CPUs that others kept busy since then; nothing where that is not known.
+    pub fn others_cpus(&self, earlier: &HostMoment, seconds: f64) -> Option<f64> {
+        let (now, then) = self.cpu.zip(earlier.cpu)?;
+        let busy = now.busy.checked_sub(then.busy)?;
+        let own = now.own.checked_sub(then.own)?;
+        Some(busy.saturating_sub(own) as f64 / TICKS_PER_SEC / seconds.max(1e-3))
     }
 
     /// What happened since then that may make figures wrong.
     pub fn caveats(&self, earlier: &HostMoment, seconds: f64) -> Vec<Caveat> {
         let mut caveats = Vec::new();
-        let others = self.others_cpus(earlier, seconds);
-        if others > OTHERS_MAX_CPUS {
-            caveats.push(Caveat::new(
+        match self.others_cpus(earlier, seconds) {
+            None => caveats.push(Caveat::new("other load", NOT_KNOWN)),
+            Some(others) if others > OTHERS_MAX_CPUS => caveats.push(Caveat::new(
                 "other load",
                 format!("others kept {others:.2} CPUs busy, the kernel's own threads among them"),
-            ));
+            )),
+            Some(_) => {}
         }
-        let steal =
-            self.steal.saturating_sub(earlier.steal) as f64 / TICKS_PER_SEC / seconds.max(1e-3);
+        let steal = self.cpu.zip(earlier.cpu).map_or(0.0, |(now, then)| {
+            now.steal.saturating_sub(then.steal) as f64 / TICKS_PER_SEC / seconds.max(1e-3)
+        });
         if steal > STEAL_RATIO_MAX {
             caveats.push(Caveat::new(
                 "steal time",
@@ -264,30 +275,21 @@ impl HostMoment {
 }
 
 /// Busy and stolen ticks of all CPUs (proc_stat(5)): user (with guests), nice, system, irq, softirq.
-fn cpu_ticks(stat: &str) -> (u64, u64) {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
-    let numbers: Vec<u64> = line
-        .unwrap_or_default()
-        .split_whitespace()
-        .map_while(|n| n.parse().ok())
-        .collect();
-    let at = |place: usize| numbers.get(place).copied().unwrap_or(0);
-    let busy = [0, 1, 2, 5, 6]
-        .map(at)
-        .into_iter()
-        .fold(0, u64::saturating_add);
-    (busy, at(7))
+fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let numbers = line.split_whitespace().map_while(|n| n.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    let mut busy = [0, 1, 2, 5, 6].iter().map(|place| numbers.get(*place));
+    let busy = busy.try_fold(0u64, |sum, ticks| Some(sum.saturating_add(*ticks?)))?;
+    Some((busy, numbers.get(7).copied().unwrap_or(0)))
 }
 
 /// utime, stime, cutime, cstime of `/proc/self/stat`; the name before them may hold anything.
-fn own_ticks(stat: &str) -> u64 {
-    let Some((_, rest)) = stat.rsplit_once(')') else {
-        return 0;
-    };
+fn own_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
     let times = rest.split_whitespace().skip(11).take(4);
-    times
-        .filter_map(|n| n.parse::<u64>().ok())
-        .fold(0, u64::saturating_add)
+    let times: Vec<u64> = times.filter_map(|n| n.parse().ok()).collect();
+    (times.len() == 4).then(|| times.into_iter().fold(0, u64::saturating_add))
 }
 
 fn throttle_count(roots: &Roots) -> u64 {
@@ -388,8 +390,9 @@ mod tests {
             HostMoment::read(&roots)
         };
         let (before, after) = (moment(1000, 0, 100), moment(1300, 20, 250));
-        assert_eq!((after.busy, after.own), (1330, 267));
-        assert!((after.others_cpus(&before, 10.0) - 0.15).abs() < 1e-9);
+        let cpu = after.cpu.unwrap();
+        assert_eq!((cpu.busy, cpu.own), (1330, 267));
+        assert!((after.others_cpus(&before, 10.0).unwrap() - 0.15).abs() < 1e-9);
         let said: Vec<String> = after
             .caveats(&before, 10.0)
             .into_iter()
@@ -399,9 +402,18 @@ mod tests {
         assert_eq!(after.caveats(&before, 1000.0), []);
         assert_eq!(
             before.others_cpus(&after, 10.0),
-            0.0,
+            None,
             "counters that went back"
         );
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_read_is_not_known() {
+        let (_dir, roots) = tree(&[("proc/self/stat", "77 (a) R 1 1 1 0 -1 0 0 0 0 0 1 1 1 1")]);
+        let moment = HostMoment::read(&roots);
+        assert_eq!(moment.others_cpus(&moment, 1.0), None);
+        let said = moment.caveats(&moment, 1.0);
+        assert_eq!(said, [Caveat::new("other load", NOT_KNOWN)]);
     }
 
     #[test]
@@ -469,9 +481,9 @@ mod tests {
             "cpu  x y z",
             "cpu  18446744073709551615 18446744073709551615 1",
         ] {
-            let _ = cpu_ticks(stat);
+            assert_eq!(cpu_ticks(stat), None, "{stat:?}");
         }
-        assert_eq!(own_ticks("1 (x"), 0);
+        assert_eq!(own_ticks("1 (x"), None);
         assert_eq!(
             moved_pages("numa_pages_migrated x\npgdemote_direct 5\nother 7\n"),
             5

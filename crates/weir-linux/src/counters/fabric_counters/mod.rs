@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CXL bus with what counts on it: groups of access counters on each node, and PMUs of ports.
 
+pub(crate) mod coverage;
+
 use super::Counters;
 use super::pmu::Machine;
 use crate::inventory::cxl::{CxlMemory, CxlNode, Dax, Fabric, Region, Window, natural};
 use crate::inventory::numa::MemoryNode;
 use crate::options::Roots;
+use coverage::coverage;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_core::seam::topology::Group;
@@ -18,6 +21,8 @@ pub struct CountedFabric {
     pub bus: Fabric,
     /// Groups of access counters, by the number of their node.
     pub counters: BTreeMap<u32, Vec<String>>,
+    /// Memory devices of each node that are not counted although others of the node are.
+    pub uncounted: BTreeMap<u32, Vec<String>>,
     /// PMUs of CXL ports of sockets. The kernel does not say which port has which.
     pub port_pmus: Vec<String>,
 }
@@ -39,7 +44,9 @@ impl CountedFabric {
         };
         let mut port_pmus = Machine::probe(roots).ports();
         port_pmus.sort_by_cached_key(|name| natural(name));
+        let uncounted = coverage(&bus, &counters).into_iter();
         CountedFabric {
+            uncounted: uncounted.map(|of| (of.node.0, of.uncounted)).collect(),
             // Without counters every node is a group of which nothing is known.
             counters: match counters.are_counted() {
                 true => bus
@@ -58,6 +65,11 @@ impl CountedFabric {
     pub fn counters_of(&self, node: &CxlNode) -> &[String] {
         self.counters.get(&node.id).map_or(&[], Vec::as_slice)
     }
+
+    /// Memory devices of a node that are not counted although others of it are.
+    pub fn uncounted_of(&self, node: &CxlNode) -> &[String] {
+        self.uncounted.get(&node.id).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// A node as JSON has it.
@@ -66,6 +78,7 @@ struct CountedNode<'a> {
     #[serde(flatten)]
     node: &'a CxlNode,
     counters: &'a [String],
+    uncounted: &'a [String],
 }
 
 /// The whole as JSON has it.
@@ -94,6 +107,7 @@ impl Serialize for CountedFabric {
         let node = |node| CountedNode {
             node,
             counters: self.counters_of(node),
+            uncounted: self.uncounted_of(node),
         };
         let whole = CountedObject {
             windows,
