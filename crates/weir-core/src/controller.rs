@@ -51,6 +51,7 @@ mod device_bytes;
 mod devices;
 mod dominant;
 mod explain;
+mod fair_parts;
 mod findings;
 mod limits;
 mod parts;

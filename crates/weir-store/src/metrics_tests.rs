@@ -232,6 +232,7 @@ fn ticks(totals: &mut Totals, count: u64) -> Snapshot {
             set_point_bytes_per_sec: None,
             correction_ratio: 0.5,
             planned_bytes_per_sec: None,
+            unenforceable: None,
         }],
         workloads: vec![known, other],
         actions: vec![release],

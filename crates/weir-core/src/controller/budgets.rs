@@ -2,19 +2,21 @@
 //! Fifth stage: each device's budget is split over those that use it.
 //!
 //! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
-//! off first: excluded workloads, traffic of no workload, and what is too small to matter. The rest is split
-//! by the policy ([`crate::policy`]): of several devices one by one, or with policy drf all of them and CPU
+//! off first: excluded workloads, traffic of no workload, and what is too small to matter. It is taken off the
+//! goal, and no workload has less than its fair share of the whole set-point because of it
+//! ([`super::fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by one, or with policy drf all of them and CPU
 //! time together ([`super::dominant`]).
 
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};
 use super::dominant;
+use super::fair_parts::{self, KeptParts, Users};
 use super::findings::{StepContext, StepRates};
 use super::parts::Parts;
 use super::signals::Signals;
 use super::state::{State, WorkloadState};
 use crate::ids::DeviceId;
-use crate::policy::{Demand, Policy, split};
+use crate::policy::{Demand, NORMAL_WEIGHT, Policy, split};
 use crate::seam::plan::FairShare;
 use crate::units::BytesPerSec;
 
@@ -52,6 +54,19 @@ pub(super) struct DeviceBudget {
     pub demanded: f64,
     /// What they are to move together, where CPU time keeps some below their part of the device.
     pub planned: Option<f64>,
+    /// The set-point cannot be held, because of what is not limited.
+    pub unenforceable: Option<Unlimited>,
+}
+
+/// What moves on a device and is not limited, in bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unlimited {
+    /// All of it.
+    pub sum: f64,
+    /// Traffic of no workload.
+    pub of_no_workload: f64,
+    /// The workload of [`State`] that moves most of it, by position.
+    pub largest: Option<(usize, f64)>,
 }
 
 /// One workload.
@@ -85,8 +100,11 @@ pub(super) struct DeviceClaims {
     pub claims: Vec<DeviceClaim>,
     /// One for each claim, in the same order.
     pub demands: Vec<Demand>,
+    /// What each claim keeps whatever the policy, in the same order.
+    pub kept: Vec<f64>,
     /// What was taken off first.
-    taken: f64,
+    taken: Unlimited,
+    is_unenforceable: bool,
     fits: bool,
     demanded: f64,
 }
@@ -120,6 +138,9 @@ pub(super) fn split_devices(
             fits: claims.as_ref().is_none_or(|claims| claims.fits),
             demanded: claims.as_ref().map_or(0.0, |claims| claims.demanded),
             planned: None,
+            unenforceable: claims
+                .as_ref()
+                .and_then(|claims| claims.is_unenforceable.then_some(claims.taken)),
         });
         claimed.extend(claims);
     }
@@ -137,7 +158,10 @@ pub(super) fn split_devices(
         each.map(|of| split(context.config.policy, &of.demands, budget(of)))
             .collect()
     });
-    for (of_device, parts) in claimed.iter().zip(divided) {
+    for (of_device, mut parts) in claimed.iter().zip(divided) {
+        if !is_drf {
+            fair_parts::raise(&mut parts, &of_device.kept);
+        }
         grant(of_device, parts, context, (signals, demands), &mut budgets);
     }
     if is_drf {
@@ -145,24 +169,26 @@ pub(super) fn split_devices(
         for ((tracked, seen), budget) in each.zip(&mut budgets.workloads) {
             dominant::name_the_shortage(budget, tracked, seen, context);
         }
-        let ids = devices.iter().map(|device| device.id);
-        let each = ids.zip(&mut budgets.devices);
-        let held = each.filter_map(|(id, of)| Some((claimed.iter().find(|c| c.device == id)?, of)));
-        for (claims, of) in held {
-            of.planned = claims.planned(&budgets.workloads, &budgets.allowed);
-        }
+    }
+    let ids = devices.iter().map(|device| device.id);
+    let each = ids.zip(&mut budgets.devices);
+    let held = each.filter_map(|(id, of)| Some((claimed.iter().find(|c| c.device == id)?, of)));
+    for (claims, of) in held {
+        of.planned = claims.planned(&budgets.workloads, &budgets.allowed);
     }
     budgets
 }
 
 impl DeviceClaims {
-    /// What all users of the device are to move, if any of them lacks CPU time.
+    /// What all users of the device are to move, if any of them lacks CPU time, or if they cannot be held to
+    /// the set-point: a back end that counts the device's bytes must not act harder than that.
     fn planned(&self, workloads: &[WorkloadBudget], allowed: &[Option<f64>]) -> Option<f64> {
         let lacks =
             |claim: &DeviceClaim| workloads.get(claim.position).is_some_and(|w| w.lacks_cpu);
         let part = |claim: &DeviceClaim| allowed.get(claim.demand).copied().flatten();
         let parts: f64 = self.claims.iter().filter_map(part).sum();
-        self.claims.iter().any(lacks).then_some(self.taken + parts)
+        let is_other = self.is_unenforceable || self.claims.iter().any(lacks);
+        is_other.then_some(self.taken.sum + parts)
     }
 }
 
@@ -177,7 +203,11 @@ fn claims_on(
     let of_device = |all: &[DeviceDemand]| all.binary_search_by_key(&device.id, |d| d.device).ok();
     let users = demands.workloads().filter_map(of_device).count();
     let negligible = NEGLIGIBLE.min(NEGLIGIBLE_TOGETHER / users.max(1) as f64) * set_point;
-    let mut taken = device.unowned;
+    let mut taken = Unlimited::of_no_workload(device.unowned);
+    let mut unlimited = vec![Demand {
+        bytes_per_sec: BytesPerSec::new(device.unowned),
+        weight: NORMAL_WEIGHT,
+    }];
     let mut claimed = Vec::new();
     let mut claims = Vec::new();
     let each = workloads.iter().zip(&signals.workloads);
@@ -187,32 +217,64 @@ fn claims_on(
             continue;
         };
         let is_claim = demand.bytes_per_sec >= negligible || tracked.hold.in_force.is_some();
+        let wanted = Demand {
+            bytes_per_sec: BytesPerSec::new(demand.bytes_per_sec),
+            weight: seen.weight,
+        };
         if seen.is_limitable && is_claim {
-            claimed.push(Demand {
-                bytes_per_sec: BytesPerSec::new(demand.bytes_per_sec),
-                weight: seen.weight,
-            });
+            claimed.push(wanted);
             let demand = range.start + place;
             claims.push(DeviceClaim { position, demand });
         } else if seen.index.is_some() {
-            taken += demand.bytes_per_sec;
+            unlimited.push(wanted);
+            taken.add(position, demand.bytes_per_sec);
         }
     }
-    let demanded: f64 = taken + claimed.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
+    let demanded: f64 = taken.sum + claimed.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
     let has_headroom = demanded <= set_point * (1.0 - gains.headroom);
     device.headroom_steps = if has_headroom {
         device.headroom_steps.saturating_add(1)
     } else {
         0
     };
+    let correction = device.correction_in_use();
+    let users = Users {
+        claims: &claimed,
+        unlimited: &unlimited,
+    };
+    let KeptParts {
+        each: kept,
+        is_unenforceable,
+    } = fair_parts::keep(&users, set_point, correction);
+    device.is_unenforceable = is_unenforceable;
+    let least: f64 = kept.iter().sum();
     DeviceClaims {
         device: device.id,
-        budget: (set_point * device.correction_in_use() - taken).max(0.0),
+        budget: (set_point * correction - taken.sum).max(least),
         claims,
         demands: claimed,
+        kept,
         taken,
+        is_unenforceable,
         fits: demanded <= set_point,
         demanded,
+    }
+}
+
+impl Unlimited {
+    fn of_no_workload(bytes_per_sec: f64) -> Self {
+        Unlimited {
+            sum: bytes_per_sec,
+            of_no_workload: bytes_per_sec,
+            largest: None,
+        }
+    }
+
+    fn add(&mut self, position: usize, bytes_per_sec: f64) {
+        self.sum += bytes_per_sec;
+        if self.largest.is_none_or(|(_, most)| bytes_per_sec > most) {
+            self.largest = Some((position, bytes_per_sec));
+        }
     }
 }
 

@@ -20,11 +20,12 @@
 //! factor that grows while CPUs are full, up to [`REACH_MAX`], and is forgotten when they are not: too large
 //! a factor leaves CPUs idle, and that takes it back.
 
-use super::budgets::{DeviceClaims, WorkloadBudget};
+use super::budgets::{DeviceClaim, DeviceClaims, WorkloadBudget};
 use super::demands::{Demands, DeviceDemand};
 use super::findings::StepContext;
 use super::signals::{Signals, WorkloadSignals};
 use super::state::WorkloadState;
+use crate::policy::Demand;
 use crate::policy::drf::{Flow, Level, Need, Resource, ResourceKind, Stop, fill};
 use crate::rates::attribution::Provenance;
 use crate::seam::plan::{FairShare, SharedResource};
@@ -81,11 +82,13 @@ pub(super) fn divide(
         })
         .collect();
     let levels = fill(&resources, &flows);
+    let least = least_progress(workloads.len(), claimed, &levels);
     let parts = claimed.iter().map(|of_device| {
         let each = of_device.claims.iter().zip(&of_device.demands);
-        let part = |(claim, demand): (&super::budgets::DeviceClaim, &crate::policy::Demand)| {
+        let part = |(claim, demand): (&DeviceClaim, &Demand)| {
             let progress = levels.get(claim.position).map_or(0.0, granted);
-            BytesPerSec::new(demand.bytes_per_sec.get() * progress)
+            let kept = least.get(claim.position).copied().flatten().unwrap_or(0.0);
+            BytesPerSec::new(demand.bytes_per_sec.get() * progress.max(kept))
         };
         each.map(part).collect()
     });
@@ -101,6 +104,27 @@ pub(super) fn divide(
             .map(|((seen, demands), (flow, level))| case.share(seen, demands, flow, level))
             .collect(),
     }
+}
+
+/// By workload, the part of its demands that it keeps on all devices whatever else is used
+/// ([`super::fair_parts`]). Nothing where CPU time holds it back: a device's share gives no CPU time.
+fn least_progress(count: usize, claimed: &[DeviceClaims], levels: &[Level]) -> Vec<Option<f64>> {
+    let mut least: Vec<Option<f64>> = vec![None; count];
+    for of_device in claimed {
+        let each = of_device.claims.iter().zip(&of_device.demands);
+        for ((claim, demand), kept) in each.zip(&of_device.kept) {
+            let lacks_cpu = |level: &Level| level.stop == Stop::Full(CPU);
+            if levels.get(claim.position).is_some_and(lacks_cpu) {
+                continue;
+            }
+            let demand = demand.bytes_per_sec.get();
+            let part = if demand > 0.0 { kept / demand } else { 1.0 };
+            if let Some(slot) = least.get_mut(claim.position) {
+                *slot = Some(slot.unwrap_or(1.0).min(part));
+            }
+        }
+    }
+    least
 }
 
 /// The part of its demand that a claim is granted: all of it where the kernel alone holds the workload back.

@@ -63,6 +63,7 @@ mod tests {
                 set_point_bytes_per_sec: Some(BytesPerSec::new(100.0)),
                 correction_ratio: 1.0,
                 planned_bytes_per_sec: None,
+                unenforceable: None,
             }],
             ..Plan::default()
         }

@@ -46,6 +46,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
             set_point_bytes_per_sec: Some(BytesPerSec::new(160.0 * MIB)),
             correction_ratio: 1.0,
             planned_bytes_per_sec: None,
+            unenforceable: None,
         }],
         workloads: workloads(mib),
         ..Plan::default()

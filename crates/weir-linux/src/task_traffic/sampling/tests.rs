@@ -132,6 +132,7 @@ fn device(bytes_per_sec: Option<f64>, set_point: Option<f64>) -> DeviceState {
         set_point_bytes_per_sec: set_point.map(BytesPerSec::new),
         correction_ratio: 1.0,
         planned_bytes_per_sec: None,
+        unenforceable: None,
     }
 }
 
