@@ -5,6 +5,7 @@
 //! systemd     /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope
 //! cgroupfs    /kubepods/burstable/podUID/ID
 //! outside of  /system.slice/docker-ID.scope   /docker/ID   /machine.slice/libpod-ID.scope
+//! both        /system.slice/kubepods-burstable-podUID.slice:cri-containerd:ID (cgroupfs, given systemd's)
 //! machines    /machine.slice/machine-qemu\x2d1\x2dNAME.scope (libvirt)   /lxc.payload.NAME
 //! ```
 //!
@@ -99,7 +100,8 @@ pub fn owner(path: &str) -> Owner {
     let mut owner = Owner::default();
     let mut runtime = None;
     let mut above = "";
-    for part in path.split('/').filter(|part| !part.is_empty()) {
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    for part in parts.flat_map(words) {
         if let Some(uid) = pod_uid(part) {
             owner = Owner {
                 pod_uid: Some(uid),
@@ -118,6 +120,18 @@ pub fn owner(path: &str) -> Owner {
     }
     owner.short = short(&owner, runtime);
     owner
+}
+
+/// A directory as it is; or, as cgroupfs makes one of what is meant for systemd (`SLICE:RUNTIME:ID`), the
+/// words of its name, which say the same as directories one below the other.
+fn words(part: &str) -> impl Iterator<Item = &str> {
+    let is_for_systemd = part.bytes().filter(|byte| *byte == b':').count() == 2;
+    let (whole, each) = match is_for_systemd {
+        true => (None, Some(part.split(':'))),
+        false => (Some(part), None),
+    };
+    let each = each.into_iter().flatten().filter(|word| !word.is_empty());
+    whole.into_iter().chain(each)
 }
 
 fn short(owner: &Owner, runtime: Option<&str>) -> Option<String> {
@@ -154,11 +168,17 @@ fn container<'a>(part: &'a str, above: &str) -> Option<(&'a str, Option<&'static
         .find_map(|(prefix, name)| Some((plain.strip_prefix(prefix)?, *name)));
     let (id, runtime) = match found {
         Some((id, name)) => (id, Some(name)),
-        // Below a directory of Docker's, or of a runtime that does not say so.
-        None => (plain, (above == "docker").then_some("docker")),
+        // Below a directory of a runtime's name, or of one that does not say so.
+        None => (plain, runtime_of(above)),
     };
     let is_id = id.len() == ID_DIGITS && id.bytes().all(|b| b.is_ascii_hexdigit());
     is_id.then_some((id, runtime))
+}
+
+/// The runtime of such a name, as prefixes have it.
+fn runtime_of(word: &str) -> Option<&'static str> {
+    let is_it = |(prefix, _): &&(&str, &str)| prefix.strip_suffix('-') == Some(word);
+    RUNTIMES.iter().find(is_it).map(|(_, name)| *name)
 }
 
 /// A scope that systemd-machined has made, or LXC's payload.
@@ -238,6 +258,11 @@ mod tests {
                 UID,
             ),
             ("/kubepods/burstable/podUID/ID", UID),
+            (
+                "/system.slice/kubepods-besteffort-pod_UID.slice:cri-containerd:ID",
+                UID,
+            ),
+            ("/kubepods-burstable-podOLD.slice:crio:ID/init", OLD),
             ("/kubepods/podUID/ID/init", UID),
             ("/kubepods/besteffort/podUID/crio-ID", UID),
             (
@@ -284,6 +309,10 @@ mod tests {
         for (path, short) in [
             ("/system.slice/docker-ID.scope", "docker:0d1f2a3b4c5d"),
             ("/docker/ID", "docker:0d1f2a3b4c5d"),
+            ("/system.slice:docker:ID", "docker:0d1f2a3b4c5d"),
+            ("/machine.slice:libpod:ID/init", "podman:0d1f2a3b4c5d"),
+            ("/:cri-containerd:ID", "containerd:0d1f2a3b4c5d"),
+            ("/a.slice:other:ID", "container:0d1f2a3b4c5d"),
             (
                 "/machine.slice/libpod-ID.scope/container",
                 "podman:0d1f2a3b4c5d",
@@ -330,6 +359,8 @@ mod tests {
             "/machine.slice/machine-.scope",
             "/libpod-conmon-ID.scope",
             "pid:12@345",
+            "/system.slice:docker:web",
+            "/a:b:c:ID",
         ] {
             assert_eq!(said(path), ["", "", "", ""], "{path}");
         }

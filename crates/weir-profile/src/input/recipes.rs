@@ -60,6 +60,8 @@ struct EventSum {
     value: Result<u64, Missing>,
     enabled: Nanos,
     running: Nanos,
+    /// Of some modes only.
+    is_partial: bool,
 }
 
 impl EventSum {
@@ -93,7 +95,10 @@ pub fn windows(
 ) -> WindowFile {
     let mut notes: BTreeSet<String> = BTreeSet::new();
     let mut intervals: BTreeMap<Option<Nanos>, Interval> = BTreeMap::new();
-    for row in &stat.rows {
+    // Whole counts first: parts of them (`cycles:u`) are in them.
+    let is_partial = |row: &&PerfRow| event_name(&row.event).is_partial();
+    let whole = stat.rows.iter().filter(|row| !is_partial(row));
+    for row in whole.chain(stat.rows.iter().filter(is_partial)) {
         let interval = intervals.entry(row.at).or_default();
         file(row, interval, naming, &mut notes);
     }
@@ -117,7 +122,8 @@ pub fn windows(
         .map(|p| format!("line {} is left out: {}", p.line, p.why));
     let more = stat.problem_count.saturating_sub(stat.problems.len());
     let more = (more > 0).then(|| format!("{more} more lines are left out"));
-    let notes = notes.into_iter().take(NOTES_MAX).chain(lines).chain(more);
+    let notes = notes.into_iter().chain(stat.notes.iter().cloned());
+    let notes = notes.take(NOTES_MAX).chain(lines).chain(more);
     WindowFile {
         header: Header {
             family: recipes.family.clone(),
@@ -144,7 +150,13 @@ fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTr
         (CountScope::All, Some(number)) => CountScope::Box(number),
         (of, _) => of,
     };
-    let Some(canonical) = canonical.filter(|_| is_known_unit(&row.unit)) else {
+    let place = (row.workload.clone(), of);
+    let is_in_whole = |canonical: &String| {
+        let sum = interval.places.get(&place).and_then(|of| of.get(canonical));
+        name.is_partial() && sum.is_some_and(|sum| !sum.is_partial)
+    };
+    let is_counted = |canonical: &String| is_known_unit(&row.unit) && !is_in_whole(canonical);
+    let Some(canonical) = canonical.filter(is_counted) else {
         interval.unassigned.push(UnassignedEvent {
             event: row.event.clone(),
             workload: row.workload.as_deref().map(WorkloadId::new),
@@ -159,10 +171,7 @@ fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTr
             "{canonical} was counted in some modes only (:{letters})"
         ));
     }
-    let events = interval
-        .places
-        .entry((row.workload.clone(), of))
-        .or_default();
+    let events = interval.places.entry(place).or_default();
     let times = row.times();
     match events.get_mut(&canonical) {
         Some(sum) => sum.add(scaled, times),
@@ -174,6 +183,7 @@ fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTr
                     value: scaled,
                     enabled,
                     running,
+                    is_partial: name.is_partial(),
                 },
             );
         }

@@ -128,6 +128,22 @@ fn intervals_are_windows_and_workloads_are_told_apart() {
     assert_eq!(again, made);
 }
 
+/// What perf counted in user mode is in what it counted in all modes: the sum of both is no count.
+#[test]
+fn a_part_by_mode_is_not_added_to_its_whole() {
+    for text in [
+        "5,,came:u,9,100.00,,\n8,,came,9,100.00,,\n",
+        "8,,came,9,100.00,,\n5,,came:u,9,100.00,,\n",
+    ] {
+        let window = &file(text).windows[0];
+        assert_eq!(value(window, "tor.drd.cxl.inserts"), Ok(8));
+        let rest: Vec<&str> = window.unassigned.iter().map(|e| e.event.as_str()).collect();
+        assert_eq!(rest, ["came:u"]);
+    }
+    let modes = file("5,,came:u,9,100.00,,\n3,,came:k,9,100.00,,\n");
+    assert_eq!(value(&modes.windows[0], "tor.drd.cxl.inserts"), Ok(8));
+}
+
 /// Two boxes of 2 GHz for a second: perf adds up their clocks and their times.
 #[test]
 fn residence_is_time_by_the_clock_of_the_same_boxes() {

@@ -166,6 +166,10 @@ pub struct ImportArgs {
     #[arg(long, value_name = "CHAR")]
     pub separator: Option<char>,
 
+    /// Which run, from 1, where the file has several (perf stat --append)
+    #[arg(long, value_name = "NUMBER")]
+    pub run: Option<usize>,
+
     /// How long perf counted, where its lines do not say it: without -I, and without the event duration_time
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub duration: Option<Span>,

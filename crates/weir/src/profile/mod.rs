@@ -97,7 +97,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 fn import(args: &ImportArgs, roots: &Roots) -> Result<Exit> {
     // Names in it need not be UTF-8.
     let content = String::from_utf8_lossy(&read(&args.file)?).into_owned();
-    let counted = perf_stat::read(&content, args.separator);
+    let counted = perf_stat::read_run(&content, args.separator, args.run);
     let counted = counted.with_context(|| format!("cannot read {}", shown(&args.file)))?;
     let events = tables::choose(&counted, args.family.as_deref(), roots)?;
     let length = args

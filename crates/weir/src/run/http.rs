@@ -111,6 +111,12 @@ impl Request<'_> {
         std::str::from_utf8(found.next()?.value).ok()
     }
 
+    /// The values of all such headers, of those that are text.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.named(name)
+            .filter_map(|header| std::str::from_utf8(header.value).ok())
+    }
+
     /// The same of a header that may be there once only.
     pub fn only(&self, name: &str) -> Option<&str> {
         let is_one = self.named(name).count() == 1;
@@ -243,7 +249,17 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Re
 fn respond(head: &[u8], source: &Source) -> (Reply, bool) {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
+    let parsed = request.parse(head);
+    let is_too_much = match parsed {
+        Ok(status) => status.is_partial() && head.len() >= HEAD_MAX_BYTES,
+        Err(why) => why == httparse::Error::TooManyHeaders,
+    };
+    if is_too_much {
+        let what = format!("at most {HEADERS_MAX} headers, of {HEAD_MAX_BYTES} bytes together\n");
+        let answer = Answer::error("431 Request Header Fields Too Large", &what);
+        return (answer.into(), true);
+    }
+    let is_whole = parsed.is_ok_and(|status| status.is_complete());
     let (true, Some(method), Some(path)) = (is_whole, request.method, request.path) else {
         let answer = Answer::error("400 Bad Request", "this is no request\n");
         return (answer.into(), true);
@@ -341,6 +357,29 @@ pub mod tests {
             assert!(
                 text.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{request:?}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_too_large_is_told_from_one_that_is_none() {
+        let begin = "GET /metrics HTTP/1.1\r\n";
+        let long = format!("{begin}A: {}", "a".repeat(HEAD_MAX_BYTES));
+        let many = format!("{begin}{}\r\n", "A: a\r\n".repeat(HEADERS_MAX + 1));
+        let most = format!("{begin}{}\r\n", "A: a\r\n".repeat(HEADERS_MAX));
+        for (head, status) in [
+            (long, "431"),
+            (many, "431"),
+            (most, "200"),
+            (begin.into(), "400"),
+        ] {
+            let (Reply::Whole(answer), _) = respond(head.as_bytes(), &source()) else {
+                panic!("{head}");
+            };
+            assert!(
+                answer.status.starts_with(status),
+                "{head}: {}",
+                answer.status
             );
         }
     }

@@ -164,6 +164,32 @@ fn lines_that_cannot_be_read_are_named() {
 }
 
 #[test]
+fn one_of_several_runs_is_imported() {
+    let desk = Desk::new();
+    let run = |day: &str, count: u32| {
+        format!(
+            "# started on {day}\n\n1.000000000,{count},,page-faults,9,100.00,,\n\
+             2.000000000,{count},,page-faults,9,100.00,,\n"
+        )
+    };
+    let csv = desk.file("runs.csv", &(run("Mon", 5) + &run("Tue", 9)));
+    let import = desk.weir(&["import", &csv]);
+    assert_eq!(import.status.code(), Some(2), "{}", out(&import));
+    let why = "a second run begins at line 7";
+    assert!(said(&import).contains(why), "{}", said(&import));
+    let import = desk.weir(&["import", &csv, "--run", "2"]);
+    assert_eq!(import.status.code(), Some(0), "{}", said(&import));
+    let text = out(&import);
+    let values: Vec<u64> = text
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|window| window["unassigned"][0]["value"]["Ok"].as_u64().unwrap())
+        .collect();
+    assert_eq!(values, [9, 9], "{text}");
+}
+
+#[test]
 fn methods_explain_figures_and_rules() {
     let desk = Desk::new();
     let text = out(&desk.weir(&["methods"]));

@@ -113,8 +113,8 @@ fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
 }
 
 /// Run time by the scheduler's statistics and by the kernel's, of two times in which no workload was
-/// released: the statistics begin anew with each limit. Beside ordinary tasks limited ones may for a while demand so
-/// little that the device has headroom. To read it takes five seconds here, which count.
+/// released: the statistics begin anew with each limit. Beside ordinary tasks limited ones may for a while
+/// demand so little that the device has headroom. To read it takes five seconds here, which count.
 fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
     const TIMES: u32 = 2;
     let released = || vm.run(&format!("grep -c released {LINES}.err || true"));

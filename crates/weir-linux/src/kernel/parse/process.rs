@@ -110,6 +110,8 @@ pub fn cgroup_path(text: &[u8]) -> Result<&[u8], Malformed> {
 /// One mapping of `/proc/PID/numa_maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
+    /// Where it begins.
+    pub start: u64,
     /// The mapped file, with the kernel's escapes (blank is `\040`).
     pub file: Option<&'a [u8]>,
     line: &'a [u8],
@@ -132,10 +134,7 @@ impl Mapping<'_> {
 pub fn mapping(line: &[u8]) -> Result<Mapping<'_>, Malformed> {
     const WANT: Malformed = Malformed("ADDRESS POLICY [file=…] [N<node>=<pages>…]");
     let mut parts = words(line);
-    let is_address = |w: &[u8]| w.iter().all(u8::is_ascii_hexdigit);
-    if !parts.next().is_some_and(is_address) {
-        return Err(WANT);
-    }
+    let start = parts.next().and_then(hex).ok_or(WANT)?;
     let (mut file, mut page_kib) = (None, 4);
     for word in parts {
         if let Some(name) = word.strip_prefix(b"file=") {
@@ -147,10 +146,28 @@ pub fn mapping(line: &[u8]) -> Result<Mapping<'_>, Malformed> {
         }
     }
     Ok(Mapping {
+        start,
         file,
         line,
         page_bytes: page_kib.saturating_mul(1024),
     })
+}
+
+/// Of one line of `/proc/PID/maps`, where the mapping begins and which file it is of: the device and the
+/// inode, as they are written there. Nothing for memory that is of no file.
+pub fn mapped_file(line: &[u8]) -> Option<(u64, [&[u8]; 2])> {
+    let mut parts = words(line);
+    let range = parts.next()?;
+    let start = hex(range.split(|b| *b == b'-').next()?)?;
+    let (device, inode) = (parts.nth(2)?, parts.next()?);
+    (decimal(inode).ok()? != 0).then_some((start, [device, inode]))
+}
+
+/// An address, as these files write it.
+fn hex(word: &[u8]) -> Option<u64> {
+    let is_hex = !word.is_empty() && word.iter().all(u8::is_ascii_hexdigit);
+    let text = std::str::from_utf8(word).ok().filter(|_| is_hex)?;
+    u64::from_str_radix(text, 16).ok()
 }
 
 #[cfg(test)]
@@ -244,6 +261,7 @@ mod tests {
         let line = b"7f1000000000 bind:1 file=/dev/shm/a\\040N1=7 mapped=16384 active=0 N0=1 N1=16384 kernelpagesize_kB=4";
         let map = mapping(line).unwrap();
         assert_eq!(map.file, Some(&b"/dev/shm/a\\040N1=7"[..]));
+        assert_eq!(map.start, 0x7f10_0000_0000);
         assert_eq!(map.nodes().collect::<Vec<_>>(), [(0, 4096), (1, 64 << 20)]);
         let huge = mapping(b"7f2000000000 default huge anon=2 dirty=2 N1=2 kernelpagesize_kB=2048")
             .unwrap();
@@ -265,9 +283,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_mapped_file_is_known_by_its_device_and_inode() {
+        let heap =
+            b"7f1000000000-7f1004000000 rw-s 00000000 00:01 4711       /memfd:java_heap (deleted)";
+        assert_eq!(
+            mapped_file(heap),
+            Some((0x7f10_0000_0000, [&b"00:01"[..], b"4711"]))
+        );
+        for of_none in [
+            &b"7f2000000000-7f2000001000 rw-p 00000000 00:00 0 [heap]"[..],
+            b"7f2000000000-7f2000001000 rw-p 00000000",
+            b"-7f2000001000 rw-p 00000000 00:01 4711",
+            b"",
+        ] {
+            assert_eq!(mapped_file(of_none), None, "{of_none:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
+            let _ = mapped_file(&bytes);
             let _ = (stat(&bytes), cgroup_path(&bytes), moved_pages(&bytes), runnable(&bytes));
             if let Ok(map) = mapping(&bytes) {
                 let _ = map.nodes().count();

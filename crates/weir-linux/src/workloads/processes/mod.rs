@@ -6,15 +6,16 @@
 //! shows what each process has mapped, so `memory.numa_stat` is only used where no `numa_maps` can be read.
 //!
 //! *Counting.* In a workload of several processes, private memory adds up, and a file that several of them
-//! map counts once, with the most that one of them has of it. Two workloads that map the same file both have
-//! it: both *can* reach the memory. Where a process has no page mapped (read(2) on a file on the node), see
-//! [`numa_stat`].
+//! map counts once, with the most that one of them has of it. Which file it is, its device and inode say:
+//! many files have one name ([`numa_maps`]). Two workloads that map the same file both have it: both *can*
+//! reach the memory. Where a process has no page mapped (read(2) on a file on the node), see [`numa_stat`].
 //!
 //! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small pages,
 //! under its `mmap_lock`. So a process is read again only when its memory can have changed ([`rescan`]),
 //! within a time budget for each round. First reads have a budget of their own: before its first, a process's
 //! workload cannot be limited.
 
+pub(crate) mod namesakes;
 pub(crate) mod numa_maps;
 pub(crate) mod numa_stat;
 pub(crate) mod proc_pid;
@@ -24,16 +25,16 @@ pub(crate) mod sched_policy;
 
 use crate::kernel::clock::{now, thread_cpu};
 use crate::kernel::fd_budget::{Budget, Kept, Rank};
-use crate::kernel::files::{Buffer, for_each_line, open_file};
-use crate::kernel::parse::process::{Stat, mapping};
+use crate::kernel::files::Buffer;
+use crate::kernel::parse::process::Stat;
 use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{NiceBoost, is_crowded};
 use crate::workloads::task_iter::process_table::{ProcessTable, Task};
-use numa_maps::{ELSEWHERE, NodePages, add};
+use namesakes::Namesakes;
+use numa_maps::{NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
@@ -42,8 +43,6 @@ use weir_core::{Bytes, Missing, Nanos, NodeId};
 const FIRST_SCANS: Nanos = Nanos::from_millis(500);
 /// Time between two reads of the policy of a process's threads.
 const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
-/// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
-const MAPS_MAX: u64 = 64 << 20;
 
 /// Why it is not known what such a process has.
 pub(crate) const HIDDEN: &str = "processes in another PID namespace are not seen";
@@ -60,6 +59,10 @@ pub(crate) struct CachedProcess {
     /// CPU time.
     pub(crate) spent: Spent,
     memory: ReachableMemory,
+    /// Of its files on watched nodes, by hashes.
+    names: Vec<u64>,
+    /// Another process has had a file of such a name.
+    has_namesake: bool,
     due: Due,
     policy_at: Nanos,
     /// In which it was last there, and in which something of it was read.
@@ -120,6 +123,9 @@ pub(crate) struct ProcessCache {
     proc: Arc<OwnedFd>,
     nodes: Vec<NodeId>,
     by_pid: BTreeMap<u32, CachedProcess>,
+    namesakes: Namesakes,
+    /// A process has gone, and the names of its files with it.
+    is_any_gone: bool,
     round: u64,
     chunk: Box<[u8]>,
     /// A process was not read after the last round.
@@ -135,6 +141,8 @@ impl ProcessCache {
             proc,
             nodes,
             by_pid: BTreeMap::new(),
+            namesakes: Namesakes::default(),
+            is_any_gone: false,
             round: 0,
             chunk,
             has_unread: false,
@@ -226,7 +234,7 @@ impl ProcessCache {
                     real_time,
                     ..new_member(&stat, self.round, at)
                 };
-                self.by_pid.insert(pid, member);
+                self.is_any_gone |= self.by_pid.insert(pid, member).is_some();
             }
         }
         true
@@ -276,7 +284,7 @@ impl ProcessCache {
                 member.due.note(task.signs, at);
                 member.renew(fresh);
             }
-            _ => drop(self.by_pid.insert(pid, fresh)),
+            _ => self.is_any_gone |= self.by_pid.insert(pid, fresh).is_some(),
         }
         true
     }
@@ -331,8 +339,14 @@ impl ProcessCache {
         self.by_pid.retain(|_, member| {
             let is_there = member.round == round;
             unread += usize::from(is_there && member.is_unread());
+            self.is_any_gone |= !is_there;
             is_there
         });
+        if std::mem::take(&mut self.is_any_gone) {
+            let all = self.by_pid.iter();
+            self.namesakes
+                .renew(all.map(|(pid, member)| (*pid, &member.names[..])));
+        }
         unread
     }
 
@@ -387,37 +401,6 @@ impl ProcessCache {
         }
         sum
     }
-
-    fn read_maps(&mut self, pid: u32) -> Result<NodePages, Missing> {
-        let name = format!("{pid}/numa_maps");
-        let missing = |e: Errno| match e {
-            Errno::NOENT => Missing::NotSupported(format!("/proc/{name}: {e} (CONFIG_NUMA off?)")),
-            Errno::PERM | Errno::ACCESS => Missing::NotPermitted(format!("/proc/{name}: {e}")),
-            _ => Missing::Lost(format!("/proc/{name}: {e}")),
-        };
-        let fd = open_file(&*self.proc, &name).map_err(missing)?;
-        let mut usage = NodePages::default();
-        let mut malformed = false;
-        let nodes = &self.nodes;
-        for_each_line(&fd, &mut self.chunk, MAPS_MAX, |line| match mapping(line) {
-            Ok(map) => {
-                for (node, bytes) in map.nodes() {
-                    let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
-                    if bytes > 0 {
-                        usage.add(node.unwrap_or(ELSEWHERE), map.file, bytes);
-                    }
-                }
-            }
-            Err(_) => malformed = true,
-        })
-        .map_err(missing)?;
-        if malformed && usage == NodePages::default() {
-            return Err(Missing::Lost(format!(
-                "/proc/{name}: no line of the form ADDRESS POLICY …"
-            )));
-        }
-        Ok(usage)
-    }
 }
 
 impl CachedProcess {
@@ -430,6 +413,8 @@ impl CachedProcess {
             real_time: task.real_time,
             spent: Spent::new(at, task.cpu),
             memory: ReachableMemory::NotYetRead,
+            names: Vec::new(),
+            has_namesake: false,
             due: Due::new(task.signs, at),
             policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
             round,
@@ -464,6 +449,8 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> CachedProcess {
         real_time: stat.is_real_time(),
         spent: Spent::new(at, cpu_of(stat)),
         memory: ReachableMemory::NotYetRead,
+        names: Vec::new(),
+        has_namesake: false,
         due: Due::new(Some(signs_of(stat)), at),
         policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
         round,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::{Fake, stat_line};
-use crate::kernel::files::open_root;
+use crate::kernel::files::{for_each_line, open_file, open_root};
+use crate::workloads::processes::numa_maps::ELSEWHERE;
 use crate::workloads::processes::rescan::SCAN_EVERY;
 use proptest::prelude::*;
 use std::fs;
@@ -55,6 +56,102 @@ fn shared_files_count_once_and_private_memory_adds_up() {
         Some((12 + 1 + 4) * 4096)
     );
     assert_eq!(members.resident(&[]).at, None);
+}
+
+/// `numa_maps` of four million bytes on node 1, of `what`, that begin at `start`.
+fn thousand_pages(start: u64, what: &str) -> String {
+    format!("{start:x} default {what} N1=1000 kernelpagesize_kB=4\n")
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_has_the_memory_of_the_others() {
+    let fake = Fake::new();
+    let maps = thousand_pages(0x7f00_0000_0000, "anon=1000");
+    fake.write("proc/100/numa_maps", "");
+    fake.write("proc/100/task/100/numa_maps", "");
+    // This one is about to end too.
+    fake.write("proc/100/task/101/numa_maps", "");
+    fake.write("proc/100/task/102/numa_maps", &maps);
+    fake.write("proc/100/task/103/numa_maps", &maps);
+    // A zombie has no memory, and no other thread.
+    fake.write("proc/101/numa_maps", "");
+    fake.write("proc/101/task/101/numa_maps", "");
+    let (mut members, mut buffer) = members(&fake);
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(1));
+    assert_eq!(on_node_1(&members.resident(&[100])), Some(1000 * 4096));
+    let zombie = members.resident(&[101]);
+    assert!(zombie.missing.is_none() && zombie.bytes.is_empty());
+}
+
+/// Pages on node 1 of two processes that have a file of such a name mapped, with such a device and inode.
+fn of_both(name: &str, files: [Option<&str>; 2]) -> u64 {
+    let fake = Fake::new();
+    for (pid, start, file) in [
+        (100, 0x7f00_0000_0000u64, files[0]),
+        (101, 0x7f99_0000_0000, files[1]),
+    ] {
+        let what = format!("file={name} mapped=1000");
+        fake.write(
+            format!("proc/{pid}/numa_maps"),
+            thousand_pages(start, &what),
+        );
+        if let Some(file) = file {
+            let end = start + 1000 * 4096;
+            let maps = format!("{start:x}-{end:x} rw-s 00000000 {file}  /some/name\n");
+            fake.write(format!("proc/{pid}/maps"), maps);
+        }
+    }
+    let (mut members, mut buffer) = members(&fake);
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(1));
+    on_node_1(&members.resident(&[100, 101])).unwrap() / 4096
+}
+
+#[test]
+fn a_file_is_known_by_its_inode_and_else_by_a_name_that_has_a_place() {
+    let (one, other, elsewhere) = (Some("00:01 4711"), Some("00:01 4712"), Some("00:31 4711"));
+    for unlinked in [
+        "/memfd:java_heap\\040(deleted)",
+        "/SYSV00000000\\040(deleted)",
+        "/dev/zero\\040(deleted)",
+        "/anon_hugepage\\040(deleted)",
+        "/var/lib/db/old\\040(deleted)",
+    ] {
+        assert_eq!(of_both(unlinked, [one, one]), 1000, "{unlinked}");
+        assert_eq!(of_both(unlinked, [one, other]), 2000, "{unlinked}");
+        assert_eq!(of_both(unlinked, [None, None]), 2000, "{unlinked}");
+    }
+    // One path in two containers.
+    assert_eq!(of_both("/data/db", [one, elsewhere]), 2000);
+    // Two paths of one file: a bind mount.
+    assert_eq!(of_both("/data/db", [one, one]), 1000);
+    assert_eq!(of_both("/data/db", [None, None]), 1000);
+}
+
+#[test]
+fn processes_of_one_name_are_told_apart_whenever_they_come() {
+    let fake = Fake::new();
+    let begin = 0x7f00_0000_0000u64;
+    for (pid, inode) in [(100, 7), (101, 8), (102, 8), (103, 7)] {
+        let what = "file=/memfd:heap\\040(deleted) mapped=1000";
+        fake.write(format!("proc/{pid}/numa_maps"), thousand_pages(begin, what));
+        fake.write(
+            format!("proc/{pid}/maps"),
+            format!("{begin:x}-7f1000000000 rw-s 00000000 00:01 {inode} /memfd:heap (deleted)\n"),
+        );
+    }
+    let (mut members, mut buffer) = members(&fake);
+    let mut pages = |at: u64, pids: &[u32]| {
+        let at = Nanos(at * 1_000_000_000_000);
+        scan(&mut members, &mut buffer, pids, at);
+        on_node_1(&members.resident(pids)).unwrap() / 4096
+    };
+    assert_eq!(pages(1, &[100]), 1000);
+    assert_eq!(pages(2, &[100, 101]), 2000, "another file");
+    assert_eq!(pages(3, &[100, 101, 102]), 2000, "the file of the second");
+    // The first of the name has gone.
+    assert_eq!(pages(4, &[101, 102, 103]), 2000);
+    assert_eq!(pages(5, &[103]), 1000);
+    assert_eq!(pages(6, &[101, 103]), 2000);
 }
 
 #[test]
@@ -319,7 +416,7 @@ proptest! {
         fs::write(dir.path().join("maps"), &text).unwrap();
         let fd = open_file(open_root(dir.path()).unwrap(), "maps").unwrap();
         let mut seen = Vec::new();
-        for_each_line(&fd, &mut vec![0; size], MAPS_MAX, |line| seen.push(line.to_vec())).unwrap();
+        for_each_line(&fd, &mut vec![0; size], u64::MAX, |line| seen.push(line.to_vec())).unwrap();
         prop_assert_eq!(seen, lines_by_hand(text.as_bytes(), size));
     }
 

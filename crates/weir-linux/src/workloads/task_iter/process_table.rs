@@ -67,7 +67,7 @@ pub(crate) struct Task {
     pub(crate) is_kernel: bool,
     /// Whether one of its threads is.
     pub(crate) real_time: bool,
-    /// A zombie: `/proc` has it, lists of cgroups do not.
+    /// A zombie, with all its threads: `/proc` has it, lists of cgroups do not.
     is_dead: bool,
 }
 
@@ -151,6 +151,7 @@ struct Thread {
     cpu: Nanos,
     faults: u64,
     real_time: bool,
+    is_dead: bool,
 }
 
 /// A table while rows come in.
@@ -206,6 +207,7 @@ impl Sweep {
         }
         self.rows += 1;
         let (cpu, real_time) = (Nanos(row.cpu_ns), row.flags & TASK_ROW_REAL_TIME != 0);
+        let is_dead = row.flags & TASK_ROW_DEAD != 0;
         let (faults, resident_pages) = (row.faults, row.resident_pages);
         let tgid = id(row.tgid)?;
         if id(row.pid)? != tgid {
@@ -214,6 +216,7 @@ impl Sweep {
                 cpu,
                 faults,
                 real_time,
+                is_dead,
             });
             return Ok(());
         }
@@ -231,7 +234,7 @@ impl Sweep {
             comm: row.comm.map(i8::cast_unsigned),
             is_kernel: row.flags & TASK_ROW_KERNEL != 0,
             real_time,
-            is_dead: row.flags & TASK_ROW_DEAD != 0,
+            is_dead,
         });
         Ok(())
     }
@@ -263,6 +266,8 @@ impl Sweep {
             {
                 task.cpu = Nanos(task.cpu.0.saturating_add(thread.cpu.0));
                 task.real_time |= thread.real_time;
+                // Its first thread may have ended before the others: it is listed as long as one lives.
+                task.is_dead &= thread.is_dead;
                 if let Some(signs) = &mut task.signs {
                     signs.faults = signs.faults.wrapping_add(thread.faults);
                 }

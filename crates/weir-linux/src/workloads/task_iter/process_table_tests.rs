@@ -52,6 +52,10 @@ fn threads_are_folded_into_their_process() {
         nice: -20,
         ..row(2, 2, 1)
     };
+    let first_of_two = Row {
+        flags: TASK_ROW_DEAD,
+        ..row(104, 104, 12)
+    };
     // A thread's id may be below its process's; one without a process belongs to none.
     let rows = [
         kernel,
@@ -59,9 +63,11 @@ fn threads_are_folded_into_their_process() {
         row(100, 100, 10),
         zombie,
         row(103, 50, 11),
+        first_of_two,
+        row(105, 104, 12),
     ];
     let seen = table(&[&bytes(&rows)]).unwrap();
-    assert_eq!(seen.pids().collect::<Vec<_>>(), [2, 100, 102]);
+    assert_eq!(seen.pids().collect::<Vec<_>>(), [2, 100, 102, 104]);
     let fio = seen.get(100).unwrap();
     assert_eq!((fio.start_ticks, fio.cpu, fio.nice), (4000, Nanos(12), 0));
     assert_eq!(
@@ -75,6 +81,7 @@ fn threads_are_folded_into_their_process() {
     );
     assert_eq!(seen.of_cgroup(10), [100], "lists have no zombies");
     assert!(seen.of_cgroup(11).is_empty());
+    assert_eq!(seen.of_cgroup(12), [104], "one of its threads lives");
     assert!(seen.get(102).is_some() && seen.get(50).is_none());
 }
 

@@ -13,20 +13,21 @@ use super::{PerfRow, PerfStatError, scope};
 use weir_core::Nanos;
 use weir_core::window::CountScope;
 
-/// Reads a line; nothing where it is a summary.
+/// Reads a line; nothing where it has a metric and no count.
 pub fn row(line: &str, separator: char) -> Result<Option<PerfRow>, PerfStatError> {
     let mut fields: Vec<&str> = line.split(separator).collect();
     if fields.len() < 3 {
         return Err(PerfStatError::Columns);
     }
-    if fields[0].trim() == "summary" {
-        return Ok(None);
-    }
+    let is_summary = fields[0].trim() == "summary";
     let at = time(fields[0])?;
-    if at.is_some() {
+    if is_summary || at.is_some() {
         fields.remove(0);
     }
     let (of, workload) = place(&mut fields)?;
+    if is_metric(&fields) {
+        return Ok(None);
+    }
     let text = decimal(&mut fields, separator);
     let [_, unit, ..] = fields[..] else {
         return Err(PerfStatError::Columns);
@@ -47,6 +48,7 @@ pub fn row(line: &str, separator: char) -> Result<Option<PerfRow>, PerfStatError
         unit: unit.trim().to_owned(),
         running: tail.running,
         running_ratio: tail.ratio,
+        is_summary,
     }))
 }
 
@@ -71,8 +73,8 @@ fn time(text: &str) -> Result<Option<Nanos>, PerfStatError> {
 
 /// Takes the columns that say where, if there are any.
 fn place(fields: &mut Vec<&str>) -> Result<(CountScope, Option<String>), PerfStatError> {
-    let first = fields[0].trim();
-    if is_value(first) {
+    let first = fields.first().map_or("", |field| field.trim());
+    if is_value(first) || is_metric(fields) {
         return Ok((CountScope::All, None));
     }
     match scope(first)? {
@@ -85,13 +87,23 @@ fn place(fields: &mut Vec<&str>) -> Result<(CountScope, Option<String>), PerfSta
             fields.remove(0);
             Ok((of, None))
         }
-        None if fields.get(1).is_some_and(|next| is_value(next)) && first.contains('-') => {
+        None if first.contains('-') && is_count_or_metric(&fields[1..]) => {
             let thread = first.to_owned();
             fields.remove(0);
             Ok((CountScope::All, Some(thread)))
         }
         None => Err(no_count(first)),
     }
+}
+
+/// A further metric of the event above stands alone: count, unit, event and what follows are empty.
+fn is_metric(fields: &[&str]) -> bool {
+    let is_empty = |field: &&str| field.trim().is_empty();
+    fields.iter().take_while(|field| is_empty(field)).count() >= 3 && !fields.iter().all(is_empty)
+}
+
+fn is_count_or_metric(fields: &[&str]) -> bool {
+    fields.first().is_some_and(|next| is_value(next)) || is_metric(fields)
 }
 
 /// The count's text. Where a locale writes `0,57` and the separator is a comma too, the unit's column would

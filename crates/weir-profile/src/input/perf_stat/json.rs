@@ -12,9 +12,10 @@ pub fn row(line: &str) -> Result<Option<PerfRow>, PerfStatError> {
     let object: Map<String, Value> =
         serde_json::from_str(line.trim()).map_err(|why| PerfStatError::Json(why.to_string()))?;
     let text = |key: &str| object.get(key).and_then(Value::as_str);
-    let (Some(count), Some(event)) = (object.get("counter-value"), text("event")) else {
+    let Some(count) = object.get("counter-value") else {
         return Ok(None);
     };
+    let event = text("event").ok_or(PerfStatError::Columns)?;
     for part in ["core", "die", "cluster", "cache", "node"] {
         if object.contains_key(part) {
             return Err(PerfStatError::Aggregation(part.into()));
@@ -36,6 +37,7 @@ pub fn row(line: &str) -> Result<Option<PerfRow>, PerfStatError> {
         unit: text("unit").unwrap_or_default().trim().to_owned(),
         running: running.map(Nanos),
         running_ratio: percent.filter(is_percent).map(|p| (p / 100.0).min(1.0)),
+        is_summary: false,
     }))
 }
 

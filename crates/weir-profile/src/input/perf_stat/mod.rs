@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `perf stat` prints for programs: `-x SEP`, with `-I`, `--per-socket`, `-A`, `--for-each-cgroup`,
 //! `--per-thread`, `-r`; and `-j`, with the same. The columns depend on these options and on perf's version:
-//! each line is read by what its columns are, not by their number.
+//! each line is read by what its columns are, not by their number. Each count is taken once: sums of others
+//! are compared with them, and runs are told apart.
 //!
 //! The output is hostile input: names are of others. A line that cannot be read is named and left out.
 
@@ -9,6 +10,7 @@ mod csv;
 mod event_name;
 mod json;
 mod number;
+mod runs;
 
 pub use event_name::{EventName, event_name};
 pub use number::PerfValue;
@@ -21,6 +23,8 @@ use weir_core::{Missing, Nanos};
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Lines that cannot be read and are kept by name; the others are only counted.
 const PROBLEMS_KEPT: usize = 20;
+/// How perf heads a run in a file.
+const STARTED: &str = "# started on";
 /// Separators that are tried where none is given.
 const SEPARATORS: [char; 5] = [',', ';', '\t', '|', '@'];
 
@@ -43,6 +47,8 @@ pub struct PerfRow {
     pub running: Option<Nanos>,
     /// The same ÷ the time for which it was to be counted.
     pub running_ratio: Option<f64>,
+    /// Whether perf says that it is of all intervals (`--summary`).
+    pub is_summary: bool,
 }
 
 impl PerfRow {
@@ -76,6 +82,34 @@ pub enum PerfStatError {
     /// A line of a core, die, cache or node.
     #[error("counts by {0} are not read: count by --per-socket, by -A, or without")]
     Aggregation(String),
+    /// More runs than one.
+    #[error(
+        "a second run begins at line {line}, and counts of {count} runs are not added up: choose one with --run, from 1 to {count}"
+    )]
+    Runs {
+        /// Where the second begins.
+        line: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A run that is not there.
+    #[error("there is no run {run}: runs in it are {count}")]
+    NoRun {
+        /// Which.
+        run: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A line of a summary that is not the sum of what is above it.
+    #[error(
+        "it says {summary} for all intervals, and their sum is {intervals}: lines are missing, or changed"
+    )]
+    Unbalanced {
+        /// What the summary has.
+        summary: String,
+        /// What the intervals have.
+        intervals: String,
+    },
     /// A count that is none.
     #[error("{0:?} is no count")]
     Number(String),
@@ -99,32 +133,87 @@ pub struct LineProblem {
 /// All that could be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PerfStat {
-    /// Lines, in their order.
+    /// Lines that count, in their order: no sums of others.
     pub rows: Vec<PerfRow>,
+    /// What must be known beside them.
+    pub notes: Vec<String>,
     /// Lines that could not be read, the first of them.
     pub problems: Vec<LineProblem>,
     /// How many could not be read.
     pub problem_count: usize,
 }
 
-/// Reads the output. Where no separator is given, it is found.
+/// Reads the output of one run. Where no separator is given, it is found.
 ///
 /// # Errors
-/// No line can be read, or it is the table for people.
+/// No line can be read, it is the table for people, or there are several runs.
 pub fn read(text: &str, separator: Option<char>) -> Result<PerfStat, PerfStatError> {
+    read_run(text, separator, None)
+}
+
+/// Reads one run, of several if one is chosen, from 1.
+///
+/// # Errors
+/// As [`read`]; or there is no such run.
+pub fn read_run(
+    text: &str,
+    separator: Option<char>,
+    run: Option<usize>,
+) -> Result<PerfStat, PerfStatError> {
     if text.contains("Performance counter stats for") {
         return Err(PerfStatError::ForPeople);
     }
+    let (mut lines, heads, problems) = lines_of(text, separator)?;
+    let starts = runs::starts(&lines, &heads);
+    let chosen = match (run, starts.get(1)) {
+        (None, Some(second)) => {
+            return Err(PerfStatError::Runs {
+                line: lines[*second].number,
+                count: starts.len(),
+            });
+        }
+        (run, _) => run.unwrap_or(1),
+    };
+    let Some(start) = chosen.checked_sub(1).and_then(|place| starts.get(place)) else {
+        return Err(PerfStatError::NoRun {
+            run: chosen,
+            count: starts.len(),
+        });
+    };
+    let after = starts.get(chosen).and_then(|end| lines.get(*end));
+    // What cannot be read belongs to the run that it stands in.
+    let first = if chosen == 1 { 0 } else { lines[*start].number };
+    let span = first..after.map_or(usize::MAX, |line| line.number);
+    lines.retain(|line| span.contains(&line.number));
+    let problems = problems.into_iter().filter(|p| span.contains(&p.line));
+    let run = runs::counted_once(lines);
+    let mut problems: Vec<LineProblem> = problems.chain(run.problems).collect();
+    let problem_count = problems.len();
+    problems.truncate(PROBLEMS_KEPT);
+    Ok(PerfStat {
+        rows: run.rows,
+        notes: run.notes,
+        problems,
+        problem_count,
+    })
+}
+
+type Lines = (Vec<runs::Line>, Vec<usize>, Vec<LineProblem>);
+
+/// Lines with counts, numbers of lines that begin a run, and lines that cannot be read.
+fn lines_of(text: &str, separator: Option<char>) -> Result<Lines, PerfStatError> {
     let first = text.lines().map(str::trim).find(|line| is_data(line));
     let first = first.ok_or(PerfStatError::Nothing)?;
     let is_json = first.starts_with('{');
     let separator = separator.or_else(|| found(text));
-    let mut stat = PerfStat::default();
-    for (place, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| is_data(line.trim()))
-    {
+    let (mut lines, mut heads, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with(STARTED) {
+            heads.push(number);
+        }
+        if !is_data(line.trim()) {
+            continue;
+        }
         let row = match separator {
             _ if line.len() > LINE_BYTES_MAX => Err(PerfStatError::TooLong),
             _ if is_json => json::row(line),
@@ -132,22 +221,14 @@ pub fn read(text: &str, separator: Option<char>) -> Result<PerfStat, PerfStatErr
             None => Err(PerfStatError::Columns),
         };
         match row {
-            Ok(row) => stat.rows.extend(row),
-            Err(why) => {
-                stat.problem_count += 1;
-                if stat.problems.len() < PROBLEMS_KEPT {
-                    stat.problems.push(LineProblem {
-                        line: place + 1,
-                        why,
-                    });
-                }
-            }
+            Ok(row) => lines.extend(row.map(|row| runs::Line { number, row })),
+            Err(why) => problems.push(LineProblem { line: number, why }),
         }
     }
-    match stat.problems.first() {
-        Some(problem) if stat.rows.is_empty() => Err(problem.why.clone()),
-        None if stat.rows.is_empty() => Err(PerfStatError::Nothing),
-        _ => Ok(stat),
+    match problems.first() {
+        Some(problem) if lines.is_empty() => Err(problem.why.clone()),
+        None if lines.is_empty() => Err(PerfStatError::Nothing),
+        _ => Ok((lines, heads, problems)),
     }
 }
 
@@ -156,7 +237,7 @@ fn is_data(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// The separator by which most of the first lines can be read.
+/// The separator by which most of the first lines can be read, or are known to be by core and the like.
 fn found(text: &str) -> Option<char> {
     let lines: Vec<&str> = text
         .lines()
@@ -166,7 +247,10 @@ fn found(text: &str) -> Option<char> {
     let readable = |separator: char| {
         let short = lines.iter().filter(|line| line.len() <= LINE_BYTES_MAX);
         short
-            .filter(|line| csv::row(line, separator).is_ok_and(|row| row.is_some()))
+            .filter(|line| match csv::row(line, separator) {
+                Ok(row) => row.is_some(),
+                Err(why) => matches!(why, PerfStatError::Aggregation(_)),
+            })
             .count()
     };
     let best = SEPARATORS.into_iter().max_by_key(|separator| {
@@ -194,7 +278,17 @@ fn scope(text: &str) -> Result<Option<CountScope>, PerfStatError> {
         return Ok(Some(CountScope::Socket(socket)));
     }
     if parts.len() > 1 && parts.iter().all(is_part) && text.starts_with('S') {
-        return Err(PerfStatError::Aggregation("core, die or cluster".into()));
+        let last = parts.last().map_or("", |part| {
+            part.trim_end_matches(|c: char| c.is_ascii_digit())
+        });
+        let by = match last {
+            "C" => "core",
+            "D" => "die",
+            "CLS" => "cluster",
+            "ID" => "cache",
+            _ => "parts of a socket",
+        };
+        return Err(PerfStatError::Aggregation(by.into()));
     }
     if numbered("N").is_some() {
         return Err(PerfStatError::Aggregation("node".into()));

@@ -2,6 +2,7 @@
 //! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
 //! Threads of their own answer the clients ([`http`]).
 
+mod accept;
 mod process;
 
 use super::http::{self, Answer, Request};
@@ -152,22 +153,14 @@ fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
             return Answer::error("404 Not Found", what);
         }
     }
-    let accepts = request.header("accept").unwrap_or_default();
-    let open_metrics = accepts.contains("application/openmetrics-text");
+    let dialect = accept::dialect(request.all("accept"));
     let value = newest
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
-    let (dialect, kind) = if open_metrics {
-        (
-            Dialect::OpenMetrics,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )
-    } else {
-        (
-            Dialect::Prometheus,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )
+    let kind = match dialect {
+        Dialect::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        Dialect::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
     };
     match value {
         Some(value) => {

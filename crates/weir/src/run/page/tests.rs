@@ -287,7 +287,7 @@ fn the_page_is_read_and_nothing_else_is_possible() {
     );
     let text = response_to(&page, &huge);
     assert!(
-        text.is_empty() || text.starts_with("HTTP/1.1 400 "),
+        text.is_empty() || text.starts_with("HTTP/1.1 431 "),
         "{text}"
     );
 }
