@@ -331,7 +331,7 @@ fn ask_about_cpus(vm: &Vm, stress: Stress) -> Result<()> {
     q.done()
 }
 
-/// It takes minutes of CPU time until a task is late at all, so it is of the soak.
+/// It takes minutes of CPU time until a task is late at all, so only the soak asks this.
 fn ask_about_late_tasks(vm: &Vm, report: &mut dyn FnMut(String)) -> Result<()> {
     let mut q = Questions::default();
     let name = "no task is late for long, sched-ext-full";
