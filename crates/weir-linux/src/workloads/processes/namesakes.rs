@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which processes have files of one name on watched nodes. Only of these it must be asked which files they
-//! are ([`super::numa_maps`]): that costs as much as most of a scan, and a name that one process has is enough.
+//! are ([`super::numa_maps`]): that costs as much as most of a scan, and where one process alone has a name,
+//! the name is enough.
 
 use super::numa_maps::{self, NodePages};
 use super::{ProcessCache, ReachableMemory};

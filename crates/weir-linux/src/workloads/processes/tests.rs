@@ -132,6 +132,7 @@ fn processes_of_one_name_are_told_apart_whenever_they_come() {
     let fake = Fake::new();
     let begin = 0x7f00_0000_0000u64;
     for (pid, inode) in [(100, 7), (101, 8), (102, 8), (103, 7)] {
+        fake.process(pid, "vm", "/system.slice/fio.service", 4000);
         let what = "file=/memfd:heap\\040(deleted) mapped=1000";
         fake.write(format!("proc/{pid}/numa_maps"), thousand_pages(begin, what));
         fake.write(
