@@ -2,10 +2,10 @@
 //! Fifth stage: each device's budget is split over those that use it.
 //!
 //! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
-//! off first: excluded workloads, traffic of no workload, and what is too small to matter. It is taken off the
-//! goal, and no workload has less than its fair share of the whole set-point because of it
-//! ([`super::fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by one, or with policy drf all of them and CPU
-//! time together ([`super::dominant`]).
+//! off first: excluded workloads, traffic of no workload, and what is too small to matter. It is taken off
+//! the goal: no workload has less than its fair share of the whole set-point because of it
+//! ([`super::fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by
+//! one, or with policy drf all of them and CPU time together ([`super::dominant`]).
 
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};
@@ -100,11 +100,12 @@ pub(super) struct DeviceClaims {
     pub claims: Vec<DeviceClaim>,
     /// One for each claim, in the same order.
     pub demands: Vec<Demand>,
-    /// What each claim keeps whatever the policy, in the same order.
-    pub kept: Vec<f64>,
+    /// What each claim keeps of the set-point, in the same order.
+    pub kept: KeptParts,
+    /// The set-point, corrected.
+    pub whole: f64,
     /// What was taken off first.
     taken: Unlimited,
-    is_unenforceable: bool,
     fits: bool,
     demanded: f64,
 }
@@ -140,28 +141,22 @@ pub(super) fn split_devices(
             planned: None,
             unenforceable: claims
                 .as_ref()
-                .and_then(|claims| claims.is_unenforceable.then_some(claims.taken)),
+                .and_then(|claims| claims.is_unenforceable().then_some(claims.taken)),
         });
         claimed.extend(claims);
     }
     let is_drf = context.config.policy == Policy::Drf;
-    let divided = is_drf.then(|| {
+    let divided: Vec<Vec<BytesPerSec>> = if is_drf {
         let division = dominant::divide(workloads, context, (signals, demands), &claimed);
         for (budget, fair) in budgets.workloads.iter_mut().zip(division.shares) {
             budget.fair = fair;
         }
         division.parts
-    });
-    let divided = divided.unwrap_or_else(|| {
-        let budget = |of: &DeviceClaims| BytesPerSec::new(of.budget);
+    } else {
         let each = claimed.iter();
-        each.map(|of| split(context.config.policy, &of.demands, budget(of)))
-            .collect()
-    });
-    for (of_device, mut parts) in claimed.iter().zip(divided) {
-        if !is_drf {
-            fair_parts::raise(&mut parts, &of_device.kept);
-        }
+        each.map(|of| of.split(context.config.policy)).collect()
+    };
+    for (of_device, parts) in claimed.iter().zip(divided) {
         grant(of_device, parts, context, (signals, demands), &mut budgets);
     }
     if is_drf {
@@ -180,6 +175,19 @@ pub(super) fn split_devices(
 }
 
 impl DeviceClaims {
+    /// The set-point cannot be held, because of what is not limited.
+    fn is_unenforceable(&self) -> bool {
+        self.kept.excess > 0.0
+    }
+
+    /// What each claim may have of this device alone.
+    fn split(&self, policy: Policy) -> Vec<BytesPerSec> {
+        let mut parts = split(policy, &self.demands, BytesPerSec::new(self.budget));
+        fair_parts::raise(&mut parts, &self.kept.each);
+        fair_parts::give_back(&mut parts, &self.demands, self.kept.excess, |_| true);
+        parts
+    }
+
     /// What all users of the device are to move, if any of them lacks CPU time, or if they cannot be held to
     /// the set-point: a back end that counts the device's bytes must not act harder than that.
     fn planned(&self, workloads: &[WorkloadBudget], allowed: &[Option<f64>]) -> Option<f64> {
@@ -187,7 +195,7 @@ impl DeviceClaims {
             |claim: &DeviceClaim| workloads.get(claim.position).is_some_and(|w| w.lacks_cpu);
         let part = |claim: &DeviceClaim| allowed.get(claim.demand).copied().flatten();
         let parts: f64 = self.claims.iter().filter_map(part).sum();
-        let is_other = self.is_unenforceable || self.claims.iter().any(lacks);
+        let is_other = self.is_unenforceable() || self.claims.iter().any(lacks);
         is_other.then_some(self.taken.sum + parts)
     }
 }
@@ -242,20 +250,16 @@ fn claims_on(
         claims: &claimed,
         unlimited: &unlimited,
     };
-    let KeptParts {
-        each: kept,
-        is_unenforceable,
-    } = fair_parts::keep(&users, set_point, correction);
-    device.is_unenforceable = is_unenforceable;
-    let least: f64 = kept.iter().sum();
+    let kept = fair_parts::keep(context.config.policy, &users, set_point, correction);
+    device.is_unenforceable = kept.excess > 0.0;
     DeviceClaims {
         device: device.id,
-        budget: (set_point * correction - taken.sum).max(least),
+        budget: (set_point * correction - taken.sum).max(0.0),
         claims,
         demands: claimed,
         kept,
+        whole: set_point * correction,
         taken,
-        is_unenforceable,
         fits: demanded <= set_point,
         demanded,
     }

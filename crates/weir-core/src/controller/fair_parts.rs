@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each user of a device keeps, whatever the policy: its demand, up to its fair share of the *whole*
-//! set-point.
+//! What each user of a device keeps, whatever is not limited beside it.
 //!
 //! Workloads that weir may not limit, and traffic of no workload, take part in this division with their
-//! weight. What they move beyond their fair share is taken off the goal and not off the others: to cut these
-//! would bring the device nothing. If the parts that are kept and what is not limited are together more than
-//! the set-point, the set-point cannot be held (*unenforceable*). Then nothing is limited harder than to its
-//! fair share.
+//! weight. What one of them moves beyond its fair share is taken off the goal and not off the others: these
+//! keep their demand up to their own fair share of the *whole* set-point. If what they keep and what is not
+//! limited are together more than the set-point, then the set-point cannot be held (*unenforceable*), and
+//! nothing is limited harder than to its fair share.
+//!
+//! A limit must also be worth its cost. Let `excess` be what the device moves above the set-point when all
+//! limits of this division are in force, and `gain` what these limits take away. Where `excess ≥ gain` the
+//! limits remove less than half of the overload, and none is set; where `2·excess ≤ gain` they remove two
+//! thirds or more, and all are set. Between the two they are set in part, so that a small change of what is
+//! measured makes a small change of the limits.
 
-use crate::policy::{Demand, fair_level};
+use crate::policy::{Demand, Policy, fair_level, split};
 use crate::units::BytesPerSec;
 
 /// Above the set-point by less than this is no reason to say that it cannot be held.
 const TOLERANCE: f64 = 0.01;
 
-/// Who uses a device, in bytes per second.
+/// The users of a device, in bytes per second.
 pub(super) struct Users<'a> {
     /// May be limited and claim a part.
     pub claims: &'a [Demand],
@@ -23,32 +28,51 @@ pub(super) struct Users<'a> {
 }
 
 /// What the claims keep.
+#[derive(Clone, Debug, Default)]
 pub(super) struct KeptParts {
-    /// One for each claim, in the same order.
+    /// One for each claim, in the same order, in bytes per second.
     pub each: Vec<f64>,
-    /// The set-point cannot be held.
-    pub is_unenforceable: bool,
+    /// What the device moves above its set-point when each claim has no more than it keeps, in bytes per
+    /// second; zero where the set-point can be held.
+    pub excess: f64,
 }
 
-/// The parts that claims keep. Of one above its fair share a correction of less than 1 takes more, because
-/// those that use most pay for what limits get wrong.
-pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptParts {
-    let level = fair_level(users.claims.iter().chain(users.unlimited), set_point);
-    let least = |claim: &Demand, factor: f64| {
-        let (demand, share) = (claim.bytes_per_sec.get(), level * claim.weight);
-        if demand <= share {
-            demand
-        } else {
-            share * factor
+/// The parts that claims keep of `set_point`, times `correction` where that is less than 1: those above
+/// their fair share pay for what limits get wrong. None keeps more than `policy` would give it if all could
+/// be limited, so that each policy remains what it is.
+pub(super) fn keep(
+    policy: Policy,
+    users: &Users<'_>,
+    set_point: f64,
+    correction: f64,
+) -> KeptParts {
+    let all = || users.claims.iter().chain(users.unlimited);
+    let kept = |total: f64| -> Vec<f64> {
+        let level = fair_level(all(), total);
+        let least = |claim: &Demand| claim.bytes_per_sec.get().min(level * claim.weight);
+        let mut each: Vec<f64> = users.claims.iter().map(least).collect();
+        if matches!(policy, Policy::Proportional | Policy::BalancePoint) {
+            let of_policy = split(policy, users.claims, BytesPerSec::new(total));
+            for (least, part) in each.iter_mut().zip(of_policy) {
+                *least = least.min(part.get());
+            }
         }
+        each
     };
-    let kept: f64 = users.claims.iter().map(|claim| least(claim, 1.0)).sum();
-    let of = |demand: &Demand| demand.bytes_per_sec.get();
-    let unlimited: f64 = users.unlimited.iter().map(of).sum();
-    let factor = correction.min(1.0);
+    let each = kept(set_point);
+    let unlimited: f64 = users.unlimited.iter().map(|d| d.bytes_per_sec.get()).sum();
+    let excess = each.iter().sum::<f64>() + unlimited - set_point;
     KeptParts {
-        each: users.claims.iter().map(|c| least(c, factor)).collect(),
-        is_unenforceable: kept + unlimited > set_point * (1.0 + TOLERANCE),
+        excess: if excess > set_point * TOLERANCE {
+            excess
+        } else {
+            0.0
+        },
+        each: if correction < 1.0 {
+            kept(set_point * correction)
+        } else {
+            each
+        },
     }
 }
 
@@ -69,5 +93,33 @@ pub(super) fn raise(parts: &mut [BytesPerSec], kept: &[f64]) {
     };
     for (part, kept) in parts.iter_mut().zip(kept) {
         *part = BytesPerSec::new(kept + (part.get() - kept).max(0.0) * left);
+    }
+}
+
+/// Gives back what limits would take for nothing. `is_ours` says of a claim's position in the list whether
+/// the device is what limits it.
+pub(super) fn give_back(
+    parts: &mut [BytesPerSec],
+    demands: &[Demand],
+    excess: f64,
+    is_ours: impl Fn(usize) -> bool,
+) {
+    let short = |(part, demand): (&BytesPerSec, &Demand)| {
+        (demand.bytes_per_sec.get() - part.get()).max(0.0)
+    };
+    let each = parts.iter().zip(demands).enumerate();
+    let gain: f64 = each
+        .filter(|(i, _)| is_ours(*i))
+        .map(|(_, of)| short(of))
+        .sum();
+    if excess <= 0.0 || gain <= 0.0 {
+        return;
+    }
+    let in_force = (2.0 - 2.0 * excess / gain).clamp(0.0, 1.0);
+    for (i, (part, demand)) in parts.iter_mut().zip(demands).enumerate() {
+        if is_ours(i) {
+            let given = short((part, demand)) * (1.0 - in_force);
+            *part = BytesPerSec::new(part.get() + given);
+        }
     }
 }
