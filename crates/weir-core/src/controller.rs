@@ -51,7 +51,6 @@ mod device_bytes;
 mod devices;
 mod dominant;
 mod explain;
-mod fair_parts;
 mod findings;
 mod limits;
 mod parts;

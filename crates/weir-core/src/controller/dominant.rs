@@ -20,9 +20,9 @@
 //! factor that grows while CPUs are full, up to [`REACH_MAX`], and is forgotten when they are not: too large
 //! a factor leaves CPUs idle, and that takes it back.
 
+use super::budgets::fair_parts;
 use super::budgets::{DeviceClaim, DeviceClaims, WorkloadBudget};
 use super::demands::{Demands, DeviceDemand};
-use super::fair_parts;
 use super::findings::StepContext;
 use super::signals::{Signals, WorkloadSignals};
 use super::state::WorkloadState;
@@ -119,7 +119,7 @@ pub(super) fn divide(
 }
 
 /// By workload, the part of its demands that it keeps on all devices, whatever is not limited beside it
-/// ([`super::fair_parts`]): no more than it would have if all could be limited, and nothing where CPU time
+/// ([`fair_parts`]): no more than it would have if all could be limited, and nothing where CPU time
 /// holds it back, because a share of a device gives no CPU time.
 fn least_progress(
     resources: &[Resource],

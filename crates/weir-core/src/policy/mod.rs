@@ -158,9 +158,9 @@ pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<Byt
         .collect()
 }
 
-/// The level of max-min fairness for each unit of weight: a fair share is this times the weight. Infinity where
-/// all demands fit. It is found in rounds; each raises it by what those below it leave, so that it is never
-/// above the exact level, and never below `total` ÷ the sum of weights.
+/// The level of max-min fairness for each unit of weight: a fair share is this times the weight. Infinity
+/// where all demands fit. It is found in rounds; each raises it by what those below it leave, so that it is
+/// never above the exact level, and never below `total` ÷ the sum of weights.
 pub fn fair_level<'a>(demands: impl Iterator<Item = &'a Demand> + Clone, total: f64) -> f64 {
     let mut level = 0.0;
     for _ in 0..LEVEL_ROUNDS {

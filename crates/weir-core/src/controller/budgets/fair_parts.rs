@@ -29,7 +29,7 @@ pub(super) struct Users<'a> {
 
 /// What the claims keep.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KeptParts {
+pub(in crate::controller) struct KeptParts {
     /// One for each claim, in the same order, in bytes per second.
     pub each: Vec<f64>,
     /// What the device moves above its set-point when each claim has no more than it keeps, in bytes per
@@ -98,7 +98,7 @@ pub(super) fn raise(parts: &mut [BytesPerSec], kept: &[f64]) {
 
 /// Gives back what limits would take for nothing. `is_ours` says of a claim's position in the list whether
 /// the device is what limits it.
-pub(super) fn give_back(
+pub(in crate::controller) fn give_back(
     parts: &mut [BytesPerSec],
     demands: &[Demand],
     excess: f64,

@@ -4,13 +4,14 @@
 //! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
 //! off first: excluded workloads, traffic of no workload, and what is too small to matter. It is taken off
 //! the goal: no workload has less than its fair share of the whole set-point because of it
-//! ([`super::fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by
+//! ([`fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by
 //! one, or with policy drf all of them and CPU time together ([`super::dominant`]).
+
+pub(super) mod fair_parts;
 
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};
 use super::dominant;
-use super::fair_parts::{self, KeptParts, Users};
 use super::findings::{StepContext, StepRates};
 use super::parts::Parts;
 use super::signals::Signals;
@@ -19,6 +20,7 @@ use crate::ids::DeviceId;
 use crate::policy::{Demand, NORMAL_WEIGHT, Policy, split};
 use crate::seam::plan::FairShare;
 use crate::units::BytesPerSec;
+use fair_parts::{KeptParts, Users};
 
 /// A workload with a demand below this part of the set-point is left alone by every policy: a limit on
 /// it would change nothing.
