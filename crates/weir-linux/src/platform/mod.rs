@@ -130,7 +130,7 @@ impl LinuxPlatform {
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
         let proc = Arc::new(proc?);
         let (budget, for_settled) = Budget::of_process();
-        let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&budget))
+        let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&proc), Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::of(&options);
