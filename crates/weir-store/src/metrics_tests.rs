@@ -229,6 +229,7 @@ fn ticks(totals: &mut Totals, count: u64) -> Snapshot {
             read_bytes_per_sec: None,
             write_bytes_per_sec: None,
             unattributed_bytes_per_sec: Some(BytesPerSec::new(7.0)),
+            migrated_bytes_per_sec: None,
             set_point_bytes_per_sec: None,
             correction_ratio: 0.5,
             planned_bytes_per_sec: None,

@@ -33,6 +33,8 @@ impl Explanation<'_> {
                 read_bytes_per_sec: rate.read.as_ref().ok().copied(),
                 write_bytes_per_sec: rate.write.as_ref().ok().copied(),
                 unattributed_bytes_per_sec: budget.of_no_workload.map(BytesPerSec::new),
+                migrated_bytes_per_sec: (budget.migrated > 0.0)
+                    .then(|| BytesPerSec::new(budget.migrated)),
                 set_point_bytes_per_sec: track.setpoint.target.map(BytesPerSec::new),
                 correction_ratio: track.correction_in_use(),
                 planned_bytes_per_sec: budget.planned.map(BytesPerSec::new),

@@ -66,6 +66,7 @@ mod tests {
             read_bytes_per_sec: None,
             write_bytes_per_sec: None,
             unattributed_bytes_per_sec: None,
+            migrated_bytes_per_sec: None,
             set_point_bytes_per_sec: set_point.map(BytesPerSec::new),
             correction_ratio,
             planned_bytes_per_sec: None,

@@ -67,6 +67,9 @@ pub struct DeviceState {
     /// Part of the traffic that no known workload explains; nothing when the total is not known.
     #[serde(default)]
     pub unattributed_bytes_per_sec: Option<BytesPerSec>,
+    /// The part of that which the kernel moved by migrating pages; nothing where it migrated none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migrated_bytes_per_sec: Option<BytesPerSec>,
     /// What the controller holds; nothing when it only observes without a set-point.
     pub set_point_bytes_per_sec: Option<BytesPerSec>,
     /// Correction of the feed-forward split by the PI term: 1 is none.

@@ -34,6 +34,7 @@ use crate::workloads::operator_names::Wanted;
 use crate::workloads::processes::sched_policy;
 use adopt::Stale;
 use hotplug::{Hotplug, ProbedMachine};
+use page_migration::PageMigration;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -85,6 +86,7 @@ pub struct LinuxPlatform {
     /// Facts of the machine itself come first among all; so many.
     fact_count: usize,
     stale: Stale,
+    page_migration: PageMigration,
     buffer: Buffer,
     space: Vec<u8>,
 }
@@ -174,6 +176,7 @@ impl LinuxPlatform {
             hotplug,
             fact_count,
             stale: Stale::default(),
+            page_migration: PageMigration::default(),
             buffer: Buffer::new(),
             space: Vec::new(),
             roots,
@@ -347,6 +350,7 @@ impl Platform for LinuxPlatform {
             devload: self.counters.loads(),
             running: self.counters.running(),
             probe_traffic: Vec::new(),
+            page_migration: self.page_migration.read(&self.proc, &mut self.buffer),
             workloads,
             task_counts: task_counts.unwrap_or_default(),
             skipped,
@@ -418,6 +422,7 @@ mod adopt;
 pub(crate) mod description;
 mod hotplug;
 pub(crate) mod lease_books;
+mod page_migration;
 pub(crate) mod trial;
 
 #[cfg(test)]

@@ -56,6 +56,8 @@ pub(super) struct DeviceBudget {
     pub demanded: f64,
     /// What they are to move together, where CPU time keeps some below their part of the device.
     pub planned: Option<f64>,
+    /// What of it the kernel is known to have moved by migrating pages.
+    pub migrated: f64,
     /// The set-point cannot be held, because of what is not limited.
     pub unenforceable: Option<Unlimited>,
 }
@@ -138,6 +140,7 @@ pub(super) fn split_devices(
         });
         budgets.devices.push(DeviceBudget {
             of_no_workload,
+            migrated: migrated_on(device.id, rates, &signals.migrated),
             fits: claims.as_ref().is_none_or(|claims| claims.fits),
             demanded: claims.as_ref().map_or(0.0, |claims| claims.demanded),
             planned: None,
@@ -200,6 +203,13 @@ impl DeviceClaims {
         let is_other = self.is_unenforceable() || self.claims.iter().any(lacks);
         is_other.then_some(self.taken.sum + parts)
     }
+}
+
+/// What the kernel is known to have moved on a device by migrating pages, in bytes per second.
+fn migrated_on(device: DeviceId, rates: &StepRates, migrated: &[f64]) -> f64 {
+    let each = rates.groups.iter().zip(migrated);
+    let of_it = each.filter(|(group, _)| group.id.device == device);
+    of_it.map(|(_, bytes)| bytes).sum()
 }
 
 /// What the workloads want of the device, and what there is for them.
