@@ -53,6 +53,7 @@ mod dominant;
 mod explain;
 mod findings;
 mod limits;
+mod page_migration;
 mod parts;
 mod probe_traffic;
 mod setpoint;

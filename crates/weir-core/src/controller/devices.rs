@@ -74,6 +74,8 @@ pub(super) struct DeviceTrack {
     /// What it moved in the interval before the newest counters, if that is known. The demands of the next
     /// step are estimated with this.
     pub moved: Option<f64>,
+    /// The set-point cannot be held, because of what is not limited; as of the last step.
+    pub is_unenforceable: bool,
     /// Workloads that this device's budget limits, counted at the end of the last step.
     pub bound: LimitCounts,
 }
@@ -107,6 +109,7 @@ impl DeviceTrack {
             unowned: 0.0,
             headroom_steps: 0,
             moved: None,
+            is_unenforceable: false,
             bound: LimitCounts::default(),
         }
     }
@@ -138,7 +141,9 @@ impl DeviceTrack {
         let gains = &context.gains;
         let (low, high) = gains.correction;
         let error = ((set_point - rate) / set_point).clamp(-ERROR_MAX, ERROR_MAX);
-        if self.bound.limited == 0 {
+        // What is not limited makes an error that no harder limit removes.
+        let is_in_vain = self.is_unenforceable && error < 0.0;
+        if self.bound.limited == 0 || is_in_vain {
             self.integral *= 1.0 - (context.dt / FORGET_SECS).min(1.0);
             self.correction = (1.0 + self.integral).max(low).min(high);
             self.error = Ewma::default();

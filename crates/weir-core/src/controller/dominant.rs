@@ -20,11 +20,13 @@
 //! factor that grows while CPUs are full, up to [`REACH_MAX`], and is forgotten when they are not: too large
 //! a factor leaves CPUs idle, and that takes it back.
 
-use super::budgets::{DeviceClaims, WorkloadBudget};
+use super::budgets::fair_parts;
+use super::budgets::{DeviceClaim, DeviceClaims, WorkloadBudget};
 use super::demands::{Demands, DeviceDemand};
 use super::findings::StepContext;
 use super::signals::{Signals, WorkloadSignals};
 use super::state::WorkloadState;
+use crate::policy::Demand;
 use crate::policy::drf::{Flow, Level, Need, Resource, ResourceKind, Stop, fill};
 use crate::rates::attribution::Provenance;
 use crate::seam::plan::{FairShare, SharedResource};
@@ -81,13 +83,26 @@ pub(super) fn divide(
         })
         .collect();
     let levels = fill(&resources, &flows);
+    let least = least_progress(&resources, &flows, claimed, &levels);
     let parts = claimed.iter().map(|of_device| {
         let each = of_device.claims.iter().zip(&of_device.demands);
-        let part = |(claim, demand): (&super::budgets::DeviceClaim, &crate::policy::Demand)| {
+        let part = |(claim, demand): (&DeviceClaim, &Demand)| {
             let progress = levels.get(claim.position).map_or(0.0, granted);
-            BytesPerSec::new(demand.bytes_per_sec.get() * progress)
+            let kept = least.get(claim.position).copied().unwrap_or(0.0);
+            BytesPerSec::new(demand.bytes_per_sec.get() * progress.max(kept))
         };
-        each.map(part).collect()
+        let mut parts: Vec<BytesPerSec> = each.map(part).collect();
+        let is_ours = |i: usize| {
+            let level = of_device.claims.get(i).and_then(|c| levels.get(c.position));
+            level.is_some_and(|level| level.stop != Stop::Full(CPU))
+        };
+        fair_parts::give_back(
+            &mut parts,
+            &of_device.demands,
+            of_device.kept.excess,
+            is_ours,
+        );
+        parts
     });
     let case = DividedResources {
         resources: &resources,
@@ -101,6 +116,47 @@ pub(super) fn divide(
             .map(|((seen, demands), (flow, level))| case.share(seen, demands, flow, level))
             .collect(),
     }
+}
+
+/// By workload, the part of its demands that it keeps on all devices, whatever is not limited beside it
+/// ([`fair_parts`]): no more than it would have if all could be limited, and nothing where CPU time
+/// holds it back, because a share of a device gives no CPU time.
+fn least_progress(
+    resources: &[Resource],
+    flows: &[Flow<'_>],
+    claimed: &[DeviceClaims],
+    levels: &[Level],
+) -> Vec<f64> {
+    let mut kept = vec![f64::INFINITY; flows.len()];
+    for of_device in claimed {
+        let each = of_device.claims.iter().zip(&of_device.demands);
+        for ((claim, demand), least) in each.zip(&of_device.kept.each) {
+            let demand = demand.bytes_per_sec.get();
+            if let Some(slot) = kept.get_mut(claim.position)
+                && demand > 0.0
+            {
+                *slot = slot.min(least / demand);
+            }
+        }
+    }
+    let each = levels.iter().zip(&kept);
+    if !each
+        .into_iter()
+        .any(|(level, kept)| granted(level) < kept.min(1.0))
+    {
+        return kept;
+    }
+    let mut whole = resources.to_vec();
+    for (resource, of_device) in whole.iter_mut().skip(1).zip(claimed) {
+        resource.capacity = of_device.whole;
+    }
+    let of_whole = fill(&whole, flows);
+    let each = kept.iter().zip(levels).zip(&of_whole);
+    each.map(|((kept, level), of_whole)| match level.stop {
+        Stop::Full(CPU) => 0.0,
+        _ => kept.min(granted(of_whole)),
+    })
+    .collect()
 }
 
 /// The part of its demand that a claim is granted: all of it where the kernel alone holds the workload back.

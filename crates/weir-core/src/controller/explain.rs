@@ -3,7 +3,7 @@
 //! workload that uses a device or is limited, each with its reason.
 
 use super::breakdown::breakdown;
-use super::budgets::DeviceBudget;
+use super::budgets::{DeviceBudget, Unlimited};
 use super::demands::DeviceDemand;
 use super::devices::DeviceTrack;
 use super::findings::{StepContext, StepFindings, WorkloadFindings};
@@ -12,7 +12,7 @@ use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
 use crate::rates::bandwidth::DeviceRate;
 use crate::seam::observation::WorkloadReading;
-use crate::seam::plan::{Decision, DeviceState, Why};
+use crate::seam::plan::{Decision, DeviceState, Unenforceable, UnlimitedTraffic, Why};
 use crate::units::{BytesPerSec, CpuShare};
 
 /// What every reason is drawn from.
@@ -33,9 +33,12 @@ impl Explanation<'_> {
                 read_bytes_per_sec: rate.read.as_ref().ok().copied(),
                 write_bytes_per_sec: rate.write.as_ref().ok().copied(),
                 unattributed_bytes_per_sec: budget.of_no_workload.map(BytesPerSec::new),
+                migrated_bytes_per_sec: (budget.migrated > 0.0)
+                    .then(|| BytesPerSec::new(budget.migrated)),
                 set_point_bytes_per_sec: track.setpoint.target.map(BytesPerSec::new),
                 correction_ratio: track.correction_in_use(),
                 planned_bytes_per_sec: budget.planned.map(BytesPerSec::new),
+                unenforceable: budget.unenforceable.map(|found| self.unenforceable(found)),
             };
         let rates = &self.found.rates.devices;
         tracks.zip(budgets).zip(rates).map(describe).collect()
@@ -53,6 +56,30 @@ impl Explanation<'_> {
             }
         }
         verdicts
+    }
+
+    /// What keeps a device's set-point from being held, and the largest part of it.
+    fn unenforceable(&self, found: Unlimited) -> Unenforceable {
+        let largest = found
+            .largest
+            .filter(|(_, rate)| *rate > found.of_no_workload);
+        let reading = |(position, rate): (usize, f64)| {
+            let index = self.found.signals.workloads.get(position)?.index?;
+            let seen = self.context.seen.workloads.get(index)?;
+            Some(UnlimitedTraffic {
+                workload: Some(seen.id.clone()),
+                excluded: seen.excluded.clone(),
+                bytes_per_sec: BytesPerSec::new(rate),
+            })
+        };
+        Unenforceable {
+            unlimited_bytes_per_sec: BytesPerSec::new(found.sum),
+            largest: largest.and_then(reading).unwrap_or(UnlimitedTraffic {
+                workload: None,
+                excluded: None,
+                bytes_per_sec: BytesPerSec::new(found.of_no_workload),
+            }),
+        }
     }
 
     /// Position of a device in the order of [`State`].

@@ -3,7 +3,7 @@
 //! weir, one more owner beside the workloads of the group.
 
 use crate::ids::GroupId;
-use crate::rates::attribution::AccessSignal;
+use crate::rates::attribution::{AccessSignal, OwnTraffic};
 use crate::rates::bandwidth::GroupRate;
 use crate::rates::counters::{Counter, FULL_MASK, Limits};
 use crate::seam::observation::ProbeReading;
@@ -39,7 +39,10 @@ impl ProbeTraffic {
             if let Some(group) = groups.iter().position(|group| group.id == own.id) {
                 signals.push(AccessSignal {
                     group,
-                    counted: Some(delta.per_sec()),
+                    counted: Some(OwnTraffic {
+                        read: delta.per_sec(),
+                        write: 0.0,
+                    }),
                     ..AccessSignal::default()
                 });
             }
@@ -86,7 +89,8 @@ mod tests {
 
     /// The rate of each signal, by the group's position.
     fn counted(signals: &[AccessSignal]) -> Vec<(usize, Option<f64>)> {
-        signals.iter().map(|s| (s.group, s.counted)).collect()
+        let read = |s: &AccessSignal| s.counted.map(|own| own.read);
+        signals.iter().map(|s| (s.group, read(s))).collect()
     }
 
     /// Parts of a workload that is alone in the group with weir, of weir, and of no workload.

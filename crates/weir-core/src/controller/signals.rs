@@ -29,6 +29,9 @@ pub(super) struct Signals {
     pub accesses: Vec<AccessSignal>,
     /// Of each access of a workload the place among that workload's uses.
     pub places: Vec<usize>,
+    /// By group, what the kernel is known to have moved by migrating pages, in bytes per second; empty where
+    /// it moved none.
+    pub migrated: Vec<f64>,
     /// Releases for limited workloads that stay away.
     pub given_up: Vec<Action>,
     /// Part of their time that events of tasks ran, of the workload with the least; 1 where all did.
@@ -67,6 +70,7 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
         workloads: Vec::with_capacity(count),
         accesses: Vec::with_capacity(count),
         places: Vec::with_capacity(count),
+        migrated: Vec::new(),
         given_up: followed.given_up,
         running_ratio: 1.0,
     };
@@ -96,6 +100,10 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
     }
     let own = state.probe.read(&rates.groups, &context.seen.probe_traffic);
     signals.accesses.extend(own);
+    let seen = context.seen.page_migration.as_ref();
+    let migrated = state.migration.read(&rates.groups, seen, context.dt);
+    signals.accesses.extend(migrated.signals);
+    signals.migrated = migrated.known;
     signals
 }
 

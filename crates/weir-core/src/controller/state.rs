@@ -9,6 +9,7 @@
 //! ([`super::findings`]).
 
 use super::devices::DeviceTrack;
+use super::page_migration::PageMigration;
 use super::probe_traffic::ProbeTraffic;
 use super::writes::WRITES_PER_STEP;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
@@ -34,6 +35,7 @@ const WRITE_MEMORY_SECS: f64 = 2.0;
 pub struct State {
     pub(super) meter: Meter,
     pub(super) probe: ProbeTraffic,
+    pub(super) migration: PageMigration,
     pub(super) last_at: Option<Nanos>,
     /// By id.
     pub(super) devices: Vec<DeviceTrack>,

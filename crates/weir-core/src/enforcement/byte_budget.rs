@@ -66,9 +66,11 @@ mod tests {
             read_bytes_per_sec: None,
             write_bytes_per_sec: None,
             unattributed_bytes_per_sec: None,
+            migrated_bytes_per_sec: None,
             set_point_bytes_per_sec: set_point.map(BytesPerSec::new),
             correction_ratio,
             planned_bytes_per_sec: None,
+            unenforceable: None,
         };
         assert_eq!(others_room(&device(Some(1000.0), 1.0), 600), 400);
         assert_eq!(others_room(&device(Some(1000.0), 0.9), 500), 400);
@@ -77,6 +79,7 @@ mod tests {
         assert_eq!(others_room(&device(None, 1.0), 1), 0);
         let planned = DeviceState {
             planned_bytes_per_sec: Some(BytesPerSec::new(700.0)),
+            unenforceable: None,
             ..device(Some(1000.0), 0.9)
         };
         assert_eq!(others_room(&planned, 600), 100);

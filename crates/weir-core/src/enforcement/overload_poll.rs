@@ -60,9 +60,11 @@ mod tests {
                 read_bytes_per_sec: rate(0.75),
                 write_bytes_per_sec: rate(0.25),
                 unattributed_bytes_per_sec: None,
+                migrated_bytes_per_sec: None,
                 set_point_bytes_per_sec: Some(BytesPerSec::new(100.0)),
                 correction_ratio: 1.0,
                 planned_bytes_per_sec: None,
+                unenforceable: None,
             }],
             ..Plan::default()
         }

@@ -43,6 +43,9 @@ pub const MAX_WEIGHT: f64 = 1e6;
 /// Weight of a workload that has none set, on the scale of `cpu.weight`.
 pub const NORMAL_WEIGHT: f64 = 100.0;
 
+/// Rounds after which [`fair_level`] is near enough. Two or three are usual.
+const LEVEL_ROUNDS: usize = 16;
+
 /// The policies, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -153,6 +156,32 @@ pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<Byt
         .zip(&claims)
         .map(|(g, c)| BytesPerSec::new(g.min(c.rate)))
         .collect()
+}
+
+/// The level of max-min fairness for each unit of weight: a fair share is this times the weight. Infinity
+/// where all demands fit. It is found in rounds; each raises it by what those below it leave, so that it is
+/// never above the exact level, and never below `total` ÷ the sum of weights.
+pub fn fair_level<'a>(demands: impl Iterator<Item = &'a Demand> + Clone, total: f64) -> f64 {
+    let mut level = 0.0;
+    for _ in 0..LEVEL_ROUNDS {
+        let (mut left, mut weights) = (total, 0.0);
+        for claim in demands.clone().map(Claim::from) {
+            if claim.rate <= level * claim.weight {
+                left -= claim.rate;
+            } else if claim.rate > 0.0 {
+                weights += claim.weight;
+            }
+        }
+        if weights == 0.0 {
+            return f64::INFINITY;
+        }
+        let risen = left / weights;
+        if risen <= level {
+            break;
+        }
+        level = risen;
+    }
+    level
 }
 
 /// Positions of the claims by ascending `key`, equal ones in their own order.

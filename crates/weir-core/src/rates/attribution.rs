@@ -27,8 +27,9 @@
 //! known either, it may have moved all of it: then CPU time and memory say nothing of any workload in the
 //! group. Alone in its group it has the count all the same: all others are known to have nothing there.
 //!
-//! An owner may count its own bytes, as weir's probe does: they are its part, at most what the group's reads
-//! are. What is left is shared out among the others.
+//! An owner may count its own bytes, as weir's probe does, and the kernel the pages that it migrates: they are
+//! its part, at most what the group moved. What is left is shared out among the others. Where the kernel's
+//! part is more than 2 % of a group, what is left is no count of a workload, even of one that is alone there.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
@@ -101,9 +102,22 @@ pub struct AccessSignal {
     pub resident: Option<f64>,
     /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
-    /// Bytes read per second that this owner counts itself. It then needs no other signal.
-    pub counted: Option<f64>,
+    /// What this owner counts itself. It then needs no other signal. With `is_bound` it is the most that it
+    /// can be.
+    pub counted: Option<OwnTraffic>,
 }
+
+/// Bytes per second that an owner counts itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OwnTraffic {
+    /// Read from the device.
+    pub read: f64,
+    /// Written to it.
+    pub write: f64,
+}
+
+/// A bound on what another owner moved, of less than this part of a group, leaves the rest a count.
+const UNSURE_RATIO: f64 = 0.02;
 
 /// What sampled loads and stores read of the device: each of them a line, by the write-allocate rule.
 pub fn sampled_share(loads: f64, stores: f64) -> f64 {
@@ -188,6 +202,8 @@ struct GroupTotals {
     without_part: bool,
     /// Of one neither memory nor CPU time is known.
     is_blind: bool,
+    /// What is left of the count may be another owner's.
+    is_unsure: bool,
     sampled: f64,
     stores: f64,
     part: f64,
@@ -277,6 +293,13 @@ pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
         }
     }
     let (rest, counted) = take_counted(groups, shares);
+    let bounds = shares.iter().filter(|share| share.counted.is_some());
+    for (share, part) in bounds.zip(&counted).filter(|(share, _)| share.is_bound) {
+        let group = groups.get(share.group).and_then(GroupRate::total);
+        if let (Some(tally), Some(all)) = (tallies.get_mut(share.group), group) {
+            tally.is_unsure |= part.all.bytes_per_sec.get() > UNSURE_RATIO * all.get();
+        }
+    }
     let mut counted = counted.into_iter();
     let part = |share: &AccessSignal| {
         if share.counted.is_some() {
@@ -316,18 +339,22 @@ fn take_counted<'a>(
         let is_there = share.group < groups.len();
         let group = is_there.then(|| rest.to_mut().get_mut(share.group));
         if let Some(group) = group.flatten() {
-            let before = group.total();
-            if let Ok(read) = &mut group.read {
-                let counted = positive(Some(counted)).unwrap_or(0.0);
-                *read = BytesPerSec::new((read.get() - counted).max(0.0));
-            }
-            if let (Some(before), Some(after)) = (before, group.total()) {
-                let own = BytesPerSec::new((before.get() - after.get()).max(0.0));
+            let take = |rate: &mut Result<BytesPerSec, _>, counted: f64| {
+                let Ok(rate) = rate else {
+                    return BytesPerSec::ZERO;
+                };
+                let own = positive(Some(counted)).unwrap_or(0.0).min(rate.get());
+                *rate = BytesPerSec::new(rate.get() - own);
+                BytesPerSec::new(own)
+            };
+            let read = take(&mut group.read, counted.read);
+            let write = take(&mut group.write, counted.write);
+            if group.total().is_some() {
                 let sampled = |rate| Estimate::new(rate, Provenance::Sampled);
                 part = Attributed {
-                    all: sampled(own),
-                    read: sampled(own),
-                    write: sampled(BytesPerSec::ZERO),
+                    all: sampled(read + write),
+                    read: sampled(read),
+                    write: sampled(write),
                 };
             }
         }
@@ -343,7 +370,11 @@ fn part_of(group: &GroupRate, share: &AccessSignal, tally: &GroupTotals) -> Attr
     let (read, write) = (*read, *write);
     let total = read + write;
     if tally.users == 1 {
-        return Attributed::alike(Estimate::new(total, Provenance::Counted), read, write);
+        let provenance = match tally.is_unsure {
+            true => Provenance::Apportioned,
+            false => Provenance::Counted,
+        };
+        return Attributed::alike(Estimate::new(total, provenance), read, write);
     }
     let (sign, sum) = tally.sign();
     let (own, provenance) = match sign {

@@ -281,7 +281,10 @@ fn beside_one_of_which_nothing_is_known_nothing_is_known_but_by_samples() {
 /// An owner that counts what it reads of group 0.
 fn counts(per_sec: f64) -> AccessSignal {
     AccessSignal {
-        counted: Some(per_sec),
+        counted: Some(OwnTraffic {
+            read: per_sec,
+            write: 0.0,
+        }),
         ..share(0, None, None)
     }
 }

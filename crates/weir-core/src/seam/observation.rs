@@ -98,6 +98,9 @@ pub struct Observation {
     /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.
     #[serde(default, alias = "own", skip_serializing_if = "Vec::is_empty")]
     pub probe_traffic: Vec<ProbeReading>,
+    /// Pages that the kernel has migrated, where it counts them. They are in the counts of groups too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_migration: Option<PageMigrationReading>,
     /// Workloads, ordered by id.
     pub workloads: Vec<WorkloadReading>,
     /// Counts of the tasks of workloads that use a group, ordered by id, where such events are counted. They
@@ -207,6 +210,17 @@ pub struct ProbeReading {
     pub id: GroupId,
     /// Bytes requested since some start.
     pub read_bytes: Reading<Bytes>,
+}
+
+/// Pages that the kernel has migrated since some start, of the whole machine (`/proc/vmstat`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PageMigrationReading {
+    /// To slower memory (`pgdemote_*`).
+    pub demoted_bytes: Reading<Bytes>,
+    /// To faster memory (`pgpromote_success`).
+    pub promoted_bytes: Reading<Bytes>,
+    /// Between other nodes, or within one: the rest of `pgmigrate_success`.
+    pub other_bytes: Reading<Bytes>,
 }
 
 /// How busy a device says it is.

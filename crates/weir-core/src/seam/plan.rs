@@ -3,7 +3,7 @@
 
 use crate::ids::{DeviceId, WorkloadId};
 use crate::rates::attribution::{Estimate, Provenance};
-use crate::seam::observation::{LimitedWeight, Missing, Skipped};
+use crate::seam::observation::{Excluded, LimitedWeight, Missing, Skipped};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -67,14 +67,43 @@ pub struct DeviceState {
     /// Part of the traffic that no known workload explains; nothing when the total is not known.
     #[serde(default)]
     pub unattributed_bytes_per_sec: Option<BytesPerSec>,
+    /// The part of that which the kernel moved by migrating pages; nothing where it migrated none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migrated_bytes_per_sec: Option<BytesPerSec>,
     /// What the controller holds; nothing when it only observes without a set-point.
     pub set_point_bytes_per_sec: Option<BytesPerSec>,
     /// Correction of the feed-forward split by the PI term: 1 is none.
     pub correction_ratio: f64,
     /// What its users are to move together, where that is less than the set-point because CPUs are full
-    /// (policy drf).
+    /// (policy drf), or more because the set-point cannot be held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_bytes_per_sec: Option<BytesPerSec>,
+    /// The set-point cannot be held, because of traffic that is not limited. Nothing is limited to less than
+    /// its fair share of the set-point meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unenforceable: Option<Unenforceable>,
+}
+
+/// Traffic that is not limited, of a device whose set-point cannot be held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unenforceable {
+    /// All of it.
+    pub unlimited_bytes_per_sec: BytesPerSec,
+    /// The largest part of it.
+    pub largest: UnlimitedTraffic,
+}
+
+/// A part of a device's traffic that is not limited.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnlimitedTraffic {
+    /// Which workload; nothing for traffic of no workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadId>,
+    /// Why it is not limited; nothing for traffic of no workload, and for what is too small to matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excluded: Option<Excluded>,
+    /// What it moves.
+    pub bytes_per_sec: BytesPerSec,
 }
 
 impl DeviceState {

@@ -187,14 +187,18 @@ fn what_may_not_be_limited_is_taken_off_first() {
         bench.workloads[3].excluded = true;
         bench.uncorrected()
     };
-    let plan = beside_kernel(0.4e6).ticks(20);
-    near("first", allowed(&plan, "/first"), 0.3e6);
+    let plan = beside_kernel(0.2e6).ticks(20);
+    near("first", allowed(&plan, "/first"), 0.4e6);
     near("target", fair(&plan, "/first").target_ratio, 0.5);
     assert_eq!(decision(&plan, "/kernel").fair, None);
-    // It takes all: the others keep their floor, and the reason names the device.
+    // More than its fair share, a third of the device: the others keep theirs.
+    let plan = beside_kernel(0.6e6).ticks(20);
+    near("first", allowed(&plan, "/first"), 1e6 / 3.0);
+    // It takes all: limits of the others would remove less than half of the overload. None is set, and the
+    // reason names the device.
     let plan = beside_kernel(2e6).ticks(40);
-    assert_eq!(allowed(&plan, "/first"), 0.0);
-    assert_eq!(decision(&plan, "/first").why, Why::AtFloor);
+    near("first", allowed(&plan, "/first"), 1e6);
+    assert_eq!(decision(&plan, "/first").limit_cpus, None);
     let full = SharedResource::Device(DeviceId(0));
     assert_eq!(fair(&plan, "/first").held_back_by, Some(full));
 }

@@ -10,6 +10,7 @@ mod conformance;
 mod decisions;
 mod determinism;
 mod device_bytes;
+mod division;
 mod dominant;
 mod goals;
 mod task_counts;

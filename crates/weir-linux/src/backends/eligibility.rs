@@ -14,12 +14,13 @@ use crate::kernel::fd_budget::is_want;
 use crate::kernel::parse::cgroup::pids;
 use crate::kernel::privilege::hint;
 use crate::workloads::cgroups::cgroup_type;
+use crate::workloads::cgroups::tree::LeafKind;
 use crate::workloads::discovery::{Watched, WorkloadSource};
 use crate::workloads::exclude::Rules;
 use crate::workloads::processes::proc_pid::Unread;
 use crate::workloads::processes::sched_policy::{any_real_time, is_own};
 use crate::workloads::processes::{CachedProcess, fresh, fresh_leader};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use weir_core::seam::observation::Excluded;
 use weir_core::seam::plan::OutcomeKind;
@@ -78,10 +79,19 @@ impl BackendContext {
         watched: &Watched,
         dir: &OwnedFd,
     ) -> Result<FreshMembers<'_>, OutcomeKind> {
-        let inside = match self.buffer.read_at(dir, "cgroup.procs") {
-            Ok(text) => pids(text).unwrap_or_default(),
-            Err(e) if is_want(e) => return Err(outcome(e, watched.id.as_str())),
-            Err(_) => Vec::new(),
+        let inside = match &watched.source {
+            WorkloadSource::Cgroup(leaf) if leaf.kind == LeafKind::Container => {
+                let read = leaf.pids(None, self.root.as_fd(), &mut self.buffer);
+                read.map_err(|why| {
+                    let why = why.into_missing(watched.id.as_str());
+                    OutcomeKind::Failed(why.to_string())
+                })?
+            }
+            _ => match self.buffer.read_at(dir, "cgroup.procs") {
+                Ok(text) => pids(text).unwrap_or_default(),
+                Err(e) if is_want(e) => return Err(outcome(e, watched.id.as_str())),
+                Err(_) => Vec::new(),
+            },
         };
         let threads = self.threads_of(dir);
         let mut processes = Vec::with_capacity(inside.len());

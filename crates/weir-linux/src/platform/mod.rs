@@ -35,6 +35,7 @@ use crate::workloads::processes::sched_policy;
 use adopt::Stale;
 use cpus::CPUS_EVERY;
 use hotplug::{ChangePace, Hotplug, ProbedMachine};
+use page_migration::PageMigration;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -88,6 +89,7 @@ pub struct LinuxPlatform {
     /// Facts of the machine itself come first among all; so many.
     fact_count: usize,
     stale: Stale,
+    page_migration: PageMigration,
     buffer: Buffer,
     space: Vec<u8>,
 }
@@ -133,7 +135,7 @@ impl LinuxPlatform {
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
         let proc = Arc::new(proc?);
         let (budget, for_settled) = Budget::of_process();
-        let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&budget))
+        let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&proc), Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::of(&options);
@@ -176,6 +178,7 @@ impl LinuxPlatform {
             hotplug,
             fact_count,
             stale: Stale::default(),
+            page_migration: PageMigration::default(),
             buffer: Buffer::new(),
             space: Vec::new(),
             roots,
@@ -357,6 +360,7 @@ impl Platform for LinuxPlatform {
             devload: self.counters.loads(),
             running: self.counters.running(),
             probe_traffic: Vec::new(),
+            page_migration: self.page_migration.read(&self.proc, &mut self.buffer),
             workloads,
             task_counts: task_counts.unwrap_or_default(),
             skipped,
@@ -429,6 +433,7 @@ mod cpus;
 pub(crate) mod description;
 mod hotplug;
 pub(crate) mod lease_books;
+mod page_migration;
 pub(crate) mod trial;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! What a tick needs to know of a workload, put together from what discovery has read.
 
 use super::cgroups::cache::CachedCgroup;
-use super::cgroups::tree::{Leaf, Trouble};
+use super::cgroups::tree::{Leaf, LeafKind, Trouble};
 use super::discovery::{Watched, WorkloadSource};
 use super::exclude::Rules;
 use super::processes::numa_stat::{self, Charged};
@@ -11,7 +11,7 @@ use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::files::Buffer;
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use weir_core::seam::observation::Use;
+use weir_core::seam::observation::{Excluded, Use};
 use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading};
 
@@ -74,7 +74,8 @@ impl Classifier<'_> {
             limit: cached.limit,
             excluded: self
                 .rules
-                .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter()),
+                .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter())
+                .or_else(|| (leaf.kind == LeafKind::SharedDomain).then_some(Excluded::Inner)),
             uses,
             resident_bytes: resident.all_bytes(),
         }

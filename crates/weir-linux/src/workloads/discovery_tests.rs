@@ -32,7 +32,12 @@ pub(crate) fn discovery_with(fake: &Fake, by_process: bool, globs: &[&str]) -> D
         Discovery::of_processes(proc, rules)
     } else {
         Discovery::of_cgroups(
-            CgroupTree::open(&roots.cgroup, crate::kernel::fd_budget::Budget::new(100)).unwrap(),
+            CgroupTree::open(
+                &roots.cgroup,
+                Arc::clone(&proc),
+                crate::kernel::fd_budget::Budget::new(100),
+            )
+            .unwrap(),
             proc,
             rules,
         )

@@ -166,12 +166,12 @@ pub(crate) fn names(options: &Options) -> Vec<Fact> {
 
 /// Names of cgroups without others below them.
 fn cgroups(roots: &Roots) -> Vec<(String, String)> {
-    let Ok(root) = open_root(&roots.cgroup) else {
+    let (Ok(root), Ok(proc)) = (open_root(&roots.cgroup), open_root(&roots.proc)) else {
         return Vec::new();
     };
     let mut found = Vec::new();
-    for_each_cgroup(&root, &mut Buffer::new(), |path, visited| {
-        if let Ok(Visited::Leaf(_)) = visited {
+    for_each_cgroup(&root, &proc, &mut Buffer::new(), |path, visited| {
+        if let Ok(Visited::Leaf(_) | Visited::SharedDomain(_) | Visited::Container(_)) = visited {
             let name = escape(path);
             found.push((name.clone(), name));
         }

@@ -356,6 +356,7 @@ impl Platform for SimPlatform {
             devload: Vec::new(),
             running: Vec::new(),
             probe_traffic: Vec::new(),
+            page_migration: None,
             workloads,
             task_counts,
             skipped: Vec::new(),

@@ -142,6 +142,16 @@ fn control(out: &mut dyn Collect, snapshot: &Snapshot) {
             family.sample(&[("device", &state.id.to_string())], rate.get());
         }
     }
+    let help =
+        "1 where the set-point cannot be held because of traffic that is not limited; else 0.";
+    let metric = Metric::gauge("weir_cxl_unenforceable", "", help);
+    let mut family = Family::begin(out, metric);
+    for state in &snapshot.plan.devices {
+        if state.set_point_bytes_per_sec.is_some() {
+            let is_so = u64::from(state.unenforceable.is_some());
+            family.whole(&[("device", &state.id.to_string())], is_so);
+        }
+    }
     let help = "Factor by which the controller corrects its feed-forward; 1 is none.";
     let metric = Metric::gauge("weir_cxl_correction_ratio", "ratio", help);
     let mut family = Family::begin(out, metric);

@@ -248,6 +248,9 @@ fn page(
     // Writing into a String cannot fail, here and below.
     for device in &snapshot.plan.devices {
         let _ = writeln!(out, "{}", load::device_line(snapshot, device, knees));
+        if let Some(why) = labels::unenforceable(device) {
+            let _ = writeln!(out, "  {why}");
+        }
     }
     if let Some(stats) = &snapshot.scheduler {
         let _ = writeln!(out, "{}", labels::scheduler(stats));

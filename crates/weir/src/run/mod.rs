@@ -54,7 +54,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tick::Loop;
 use tick::turning::{End, Turning};
-use tick::watches::{KneeWatch, NameWatch, Watch};
+use tick::watches::{HoldWatch, KneeWatch, NameWatch, Watch};
 use tracing::{debug, info, warn};
 use weir_core::Description;
 use weir_core::seam::plan::{Outcome, OutcomeKind};
@@ -139,6 +139,7 @@ fn serve(
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let turning = Turning {
             knees: KneeWatch::new(ticks.machine()),
+            held: HoldWatch::default(),
             names: NameWatch::default(),
             devices: Watch::default(),
             settings,

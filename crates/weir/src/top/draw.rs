@@ -185,6 +185,11 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
     } else if let Some(capacity) = device.capacity {
         bound = format!(" of {} capacity", text::rate(capacity));
     }
+    if let Some(found) = &device.state.unenforceable {
+        let of = found.largest.workload.as_ref();
+        let of = of.map_or("no workload", |id| id.as_str());
+        rest += &format!(" · cannot be held, for {}", text::harmless(of));
+    }
     match &device.latency {
         Ok(mean) => {
             let (source, age) = &device.latency_from;

@@ -27,7 +27,6 @@ use feed::Feed;
 use keys::Act;
 use model::Model;
 use ratatui::crossterm::event::{Event, KeyEventKind};
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -43,9 +42,6 @@ const ONCE_SPAN: Duration = Duration::from_millis(1000);
 const SNAPSHOTS_PER_DRAW: usize = 64;
 /// A rate needs two ticks; after this long without one, the table shows what it has.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Most lines about what was not read, below the table on paper.
-const NOTES: usize = 8;
-
 /// What to do with a recording without a screen.
 const NO_SCREEN: &str = "--top needs a terminal; without --top `weir replay FILE` prints a line of JSON for \
      each tick, and `weir export FILE` the figures";
@@ -69,7 +65,7 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
         if !matches!(feed, Feed::File(_)) {
             model.set_waits(waits_in::read(&roots.run).map(|found| found.workloads));
         }
-        print(&plain(&model, &feed.name(model.snapshot())))?;
+        print(&table::plain(&model, &feed.name(model.snapshot())))?;
     } else {
         on_screen(
             "cannot use this terminal; try --once",
@@ -100,7 +96,7 @@ pub fn recorded(replay: ReplayScreen) -> Result<Exit> {
         model.is_recorded = true;
         model.toggle_list();
         take_in(&mut model, last.context("the recording has no tick")?);
-        print(&plain(&model, &feed.name(model.snapshot())))?;
+        print(&table::plain(&model, &feed.name(model.snapshot())))?;
     }
     let Feed::Recorded(replay) = feed else {
         return Ok(Exit::Done);
@@ -143,67 +139,6 @@ fn gather(feed: &mut Feed, span: Duration) -> Result<Model> {
         }
         std::thread::sleep(POLL / 2);
     }
-}
-
-/// Of a device without counts.
-const UNKNOWN: &str = "traffic not known, `weir doctor` says why";
-
-/// The table on paper: no colours, no cursor, all rows.
-fn plain(model: &Model, source: &str) -> String {
-    let mut out = String::new();
-    // Writing into a String cannot fail.
-    let _ = writeln!(out, "weir: {}", headline(model.snapshot(), source));
-    for device in model.devices() {
-        let rate = device
-            .bandwidth
-            .map_or_else(|| UNKNOWN.to_owned(), text::rate);
-        let _ = write!(
-            out,
-            "{} {}: {rate}",
-            device.state.id,
-            text::harmless(&device.name)
-        );
-        if let Some(set) = device.state.set_point_bytes_per_sec {
-            let _ = write!(out, ", set-point {}", text::rate(set));
-        }
-        if let Some(capacity) = device.capacity {
-            let _ = write!(out, ", capacity {}", text::rate(capacity));
-        }
-        if let Ok(mean) = device.latency {
-            let (source, age) = &device.latency_from;
-            let by = match *source {
-                "latency" => String::new(),
-                source => format!(" by {source}"),
-            };
-            let _ = write!(out, ", latency {mean}{by}{age}");
-        }
-        if let Some(load) = device.load {
-            let _ = write!(out, ", load {}", load.name());
-        }
-        out.push('\n');
-    }
-    let layout = table::Layout::on_paper(table::longest_name(model.rows()), model.is_profiled());
-    let mut add = |line: String| {
-        let _ = writeln!(out, "{}", line.trim_end());
-    };
-    add(layout.title());
-    for row in model.rows() {
-        add(layout.line(row));
-    }
-    if model.rows().is_empty() {
-        add(empty::reason(model.snapshot()));
-    } else if let Some(why) = empty::unseen(model.snapshot()) {
-        add(why);
-    }
-    let skipped = model.snapshot().map_or(&[][..], |s| &s.skipped);
-    for skipped in skipped.iter().take(NOTES) {
-        let (what, why) = (text::harmless(&skipped.what), skipped.why.to_string());
-        add(format!("{what}: {}", text::harmless(&why)));
-    }
-    if let Some(more) = skipped.len().checked_sub(NOTES).filter(|more| *more > 0) {
-        add(format!("{more} more: weir top --json"));
-    }
-    out
 }
 
 fn headline(snapshot: Option<&Snapshot>, source: &str) -> String {
@@ -356,7 +291,7 @@ mod tests {
         unknown.plan.devices[0].read_bytes_per_sec = None;
         let mut model = Model::default();
         model.add(unknown);
-        let page = plain(&model, "here");
+        let page = table::plain(&model, "here");
         let wanted =
             "cxl0 weir_cxl0: traffic not known, `weir doctor` says why, set-point 160 MiB/s";
         assert!(page.contains(wanted), "{page}");
@@ -392,7 +327,7 @@ mod tests {
         model.set_waits(Some(all.into()));
         assert_picture("waits.txt", &screen(&model, 80, 24));
         model.toggle_list();
-        let paper = plain(&model, "from the running weir");
+        let paper = table::plain(&model, "from the running weir");
         assert!(paper.contains(" device 61 %   limited"), "{paper}");
         model.set_waits(None);
         assert!(!screen(&model, 200, 24).contains("WAITS IN"), "none runs");
@@ -402,7 +337,7 @@ mod tests {
     fn the_plain_table() {
         let mut model = two_seconds();
         model.toggle_list();
-        assert_picture("plain.txt", &plain(&model, "from the running weir"));
+        assert_picture("plain.txt", &table::plain(&model, "from the running weir"));
     }
 
     #[test]

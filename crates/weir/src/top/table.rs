@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table's cells as text, for the live screen and for plain output alike.
 
-use super::model::TopRow;
-use crate::output::labels;
-use crate::output::text;
+use super::model::{Model, TopRow};
+use super::{empty, headline};
+use crate::output::{labels, text};
 use crate::profile::waits_in::WaitsIn;
+use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 use weir_core::rates::attribution::Provenance;
 
@@ -245,10 +246,76 @@ pub fn longest_name(rows: &[TopRow]) -> usize {
     names.max().unwrap_or(0)
 }
 
+/// Most lines about what was not read, below the table.
+const NOTES: usize = 8;
+
+/// Of a device without counts.
+const UNKNOWN: &str = "traffic not known, `weir doctor` says why";
+
+/// The table on paper: no colours, no cursor, all rows.
+pub(super) fn plain(model: &Model, source: &str) -> String {
+    let mut out = String::new();
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "weir: {}", headline(model.snapshot(), source));
+    for device in model.devices() {
+        let rate = device
+            .bandwidth
+            .map_or_else(|| UNKNOWN.to_owned(), text::rate);
+        let _ = write!(
+            out,
+            "{} {}: {rate}",
+            device.state.id,
+            text::harmless(&device.name)
+        );
+        if let Some(set) = device.state.set_point_bytes_per_sec {
+            let _ = write!(out, ", set-point {}", text::rate(set));
+        }
+        if let Some(capacity) = device.capacity {
+            let _ = write!(out, ", capacity {}", text::rate(capacity));
+        }
+        if let Ok(mean) = device.latency {
+            let (source, age) = &device.latency_from;
+            let by = match *source {
+                "latency" => String::new(),
+                source => format!(" by {source}"),
+            };
+            let _ = write!(out, ", latency {mean}{by}{age}");
+        }
+        if let Some(load) = device.load {
+            let _ = write!(out, ", load {}", load.name());
+        }
+        out.push('\n');
+        if let Some(why) = labels::unenforceable(&device.state) {
+            let _ = writeln!(out, "{}: {why}", device.state.id);
+        }
+    }
+    let layout = Layout::on_paper(longest_name(model.rows()), model.is_profiled());
+    let mut add = |line: String| {
+        let _ = writeln!(out, "{}", line.trim_end());
+    };
+    add(layout.title());
+    for row in model.rows() {
+        add(layout.line(row));
+    }
+    if model.rows().is_empty() {
+        add(empty::reason(model.snapshot()));
+    } else if let Some(why) = empty::unseen(model.snapshot()) {
+        add(why);
+    }
+    let skipped = model.snapshot().map_or(&[][..], |s| &s.skipped);
+    for skipped in skipped.iter().take(NOTES) {
+        let (what, why) = (text::harmless(&skipped.what), skipped.why.to_string());
+        add(format!("{what}: {}", text::harmless(&why)));
+    }
+    if let Some(more) = skipped.len().checked_sub(NOTES).filter(|more| *more > 0) {
+        add(format!("{more} more: weir top --json"));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::model::Model;
     use crate::top::testing::snapshot;
 
     #[test]

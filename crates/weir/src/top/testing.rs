@@ -43,9 +43,11 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
             read_bytes_per_sec: Some(BytesPerSec::new(mib * 0.75 * MIB)),
             write_bytes_per_sec: Some(BytesPerSec::new(mib * 0.25 * MIB)),
             unattributed_bytes_per_sec: None,
+            migrated_bytes_per_sec: None,
             set_point_bytes_per_sec: Some(BytesPerSec::new(160.0 * MIB)),
             correction_ratio: 1.0,
             planned_bytes_per_sec: None,
+            unenforceable: None,
         }],
         workloads: workloads(mib),
         ..Plan::default()

@@ -35,7 +35,12 @@ impl World {
         change(&mut options);
         let proc = Arc::new(open_root(&options.roots.proc).unwrap());
         let budget = Budget::new(budget);
-        let tree = CgroupTree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
+        let tree = CgroupTree::open(
+            &options.roots.cgroup,
+            Arc::clone(&proc),
+            Arc::clone(&budget),
+        )
+        .unwrap();
         let root = tree.root();
         let rules = Rules::new(options.exclude.clone(), None, None);
         let mut discovery = match options.by {

@@ -85,6 +85,44 @@ pub fn moved_pages(text: &[u8]) -> Result<u64, Malformed> {
     Ok(migrated.saturating_add(count(b"thp_collapse_alloc")?.unwrap_or(0)))
 }
 
+/// Pages that the kernel has migrated so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MigratedPages {
+    /// All of them.
+    pub all: u64,
+    /// To slower memory.
+    pub demoted: u64,
+    /// To faster memory.
+    pub promoted: u64,
+}
+
+/// Pages that the kernel has migrated so far (`/proc/vmstat`). Kinds that a kernel does not know are zero.
+///
+/// # Errors
+/// No line `pgmigrate_success`, or a count that is none.
+pub fn migrated_pages(text: &[u8]) -> Result<MigratedPages, Malformed> {
+    let mut found = MigratedPages::default();
+    let mut is_counted = false;
+    for line in super::lines(text).filter(|line| line.starts_with(b"pg")) {
+        let mut fields = words(line);
+        let (Some(name), Some(value)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (sum, is_all) = match name {
+            b"pgmigrate_success" => (&mut found.all, true),
+            b"pgpromote_success" => (&mut found.promoted, false),
+            name if name.starts_with(b"pgdemote_") => (&mut found.demoted, false),
+            _ => continue,
+        };
+        *sum = sum.saturating_add(decimal(value)?);
+        is_counted |= is_all;
+    }
+    match is_counted {
+        true => Ok(found),
+        false => Err(Malformed("a line pgmigrate_success COUNT")),
+    }
+}
+
 /// Threads that run or wait for a CPU (`/proc/loadavg`).
 ///
 /// # Errors

@@ -136,7 +136,12 @@ impl World {
         let options = self.options();
         let proc = Arc::new(open_root(&options.roots.proc).unwrap());
         let budget = Budget::new(100);
-        let tree = CgroupTree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
+        let tree = CgroupTree::open(
+            &options.roots.cgroup,
+            Arc::clone(&proc),
+            Arc::clone(&budget),
+        )
+        .unwrap();
         let root = tree.root();
         let rules = Rules::new(Vec::new(), None, None);
         let mut discovery = match self.by {

@@ -367,6 +367,7 @@ fn a_cgroup_is_asked_for_its_threads() {
     fake.write(format!("{cgroup}/cgroup.threads"), "100\n0\n");
     let mut tree = crate::workloads::cgroups::tree::CgroupTree::open(
         &fake.roots().cgroup,
+        Arc::new(crate::kernel::files::open_root(&fake.roots().proc).unwrap()),
         crate::kernel::fd_budget::Budget::new(9),
     )
     .unwrap();

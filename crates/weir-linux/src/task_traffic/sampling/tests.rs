@@ -129,9 +129,11 @@ fn device(bytes_per_sec: Option<f64>, set_point: Option<f64>) -> DeviceState {
         read_bytes_per_sec: bytes_per_sec.map(BytesPerSec::new),
         write_bytes_per_sec: bytes_per_sec.map(|_| BytesPerSec::new(1.0)),
         unattributed_bytes_per_sec: None,
+        migrated_bytes_per_sec: None,
         set_point_bytes_per_sec: set_point.map(BytesPerSec::new),
         correction_ratio: 1.0,
         planned_bytes_per_sec: None,
+        unenforceable: None,
     }
 }
 

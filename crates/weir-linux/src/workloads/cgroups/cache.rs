@@ -106,8 +106,10 @@ impl CachedCgroup {
         };
         let list = old.as_ref().and_then(|old| old.list.as_ref());
         let pids = match how {
-            PidSource::Table(table) => Ok(table.of_cgroup(leaf.inode)),
-            PidSource::Lists | PidSource::NewOnes => leaf.pids(list, root, buffer),
+            PidSource::Table(table) if leaf.is_in_tables() => Ok(table.of_cgroup(leaf.inode)),
+            PidSource::Table(_) | PidSource::Lists | PidSource::NewOnes => {
+                leaf.pids(list, root, buffer)
+            }
         };
         match old {
             // A shortage of weir's own says nothing about the cgroup.

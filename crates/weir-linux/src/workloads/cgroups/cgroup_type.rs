@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `cgroup.type` (kernel, cgroup-v2.rst, "Threads"). Threads of one process may be spread over *threaded*
 //! cgroups; libvirt has one for each virtual CPU. Above them is the *threaded domain*: its `cgroup.procs`
-//! lists all these processes, and their memory is charged to it. The domain is the workload: threaded cgroups
-//! have no list of processes. The root cgroup may be such a domain too, and has no file that says so.
+//! lists all these processes, and their memory is charged to it. Threaded cgroups have no list of processes.
+//! The root cgroup may be such a domain too, and has no file that says so.
+//!
+//! The workload is the smallest cgroup that holds whole processes and can have a limit. Of a virtual machine
+//! that is the domain. Docker without systemd makes one domain of all containers: there each container is a
+//! threaded cgroup with all threads of its processes, and `cpu` is a threaded controller ([`Domain`]).
 
-use crate::kernel::files::{Buffer, for_each_dir, open_beneath, open_dir, read_long};
+use crate::kernel::files::{
+    Buffer, for_each_dir, open_beneath, open_dir, open_path_dir, read_long,
+};
 use crate::kernel::parse::cgroup::pids;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
 
 const FILE: &str = "cgroup.type";
 /// Longest list of threads that is read.
 const LIST_MAX: usize = 4 << 20;
 /// Most cgroups of one threaded domain: 4096 virtual CPUs, and as many other threads.
 const BELOW_MAX: usize = 8192;
+/// Most threads of a process.
+const THREADS_MAX: usize = 100_000;
 
 /// Whether the cgroups below `dir` are threaded, so that all their threads count for `dir`.
 pub(crate) fn is_threaded_domain(dir: impl AsFd, buffer: &mut Buffer) -> bool {
@@ -43,7 +52,98 @@ pub(crate) fn domain_of<'a>(
     path
 }
 
-/// Ids of all threads of a cgroup; of a threaded domain those below it too. 0 is one of another PID
+/// What the cgroups right below a threaded domain hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    /// Each process of the domain is whole in one of them, and they can have a limit: they are the workloads.
+    OfContainers,
+    /// Only the domain can be limited. Some process is whole in a cgroup below, and others are not in it: a
+    /// limit would hold both back.
+    Shared,
+    /// Only the domain can be limited, and it is one workload.
+    Single,
+}
+
+impl Domain {
+    /// Of the domain `dir` with cgroups of these names right below it. What cannot be read is not known to be
+    /// whole.
+    pub(crate) fn of(
+        dir: &OwnedFd,
+        names: &[Vec<u8>],
+        proc: &OwnedFd,
+        buffer: &mut Buffer,
+    ) -> Domain {
+        Domain::read(dir, names, proc, buffer).unwrap_or(Domain::Single)
+    }
+
+    fn read(
+        dir: &OwnedFd,
+        names: &[Vec<u8>],
+        proc: &OwnedFd,
+        buffer: &mut Buffer,
+    ) -> Result<Domain, Errno> {
+        let own = list(dir.as_fd())?;
+        let mut below_of: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut can_limit = true;
+        for (place, name) in names.iter().enumerate() {
+            let child = open_dir(dir, name)?;
+            can_limit &= buffer.read_once_at(&child, "cpu.max").is_ok();
+            below_of.extend(threads(&child, buffer)?.into_iter().map(|tid| (tid, place)));
+        }
+        let text = buffer.read_list_at(dir, "cgroup.procs")?;
+        let processes = pids(text).map_err(|_| Errno::INVAL)?;
+        let mut whole = 0;
+        for pid in &processes {
+            let home = below_of.get(pid);
+            let is_home = |tid: u32| below_of.get(&tid).is_none_or(|place| Some(place) == home);
+            let is_whole = home.is_some()
+                && !own.contains(pid)
+                && threads_of(proc, *pid)?
+                    .into_iter()
+                    .all(|tid| is_home(tid) && !own.contains(&tid));
+            whole += usize::from(is_whole);
+        }
+        Ok(match whole {
+            0 => Domain::Single,
+            all if all == processes.len() && can_limit && own.is_empty() => Domain::OfContainers,
+            _ if processes.len() == 1 => Domain::Single,
+            _ => Domain::Shared,
+        })
+    }
+}
+
+/// Threads of a process; itself alone where the list of them is not there.
+fn threads_of(proc: &OwnedFd, pid: u32) -> Result<Vec<u32>, Errno> {
+    let mut found = Vec::new();
+    let tasks = match open_path_dir(proc, &format!("{pid}/task")) {
+        Ok(tasks) => tasks,
+        Err(Errno::NOENT) => return Ok(vec![pid]),
+        Err(e) => return Err(e),
+    };
+    for_each_dir(&tasks, THREADS_MAX, |name| {
+        found.extend(pids(name).unwrap_or_default());
+    })?;
+    Ok(found)
+}
+
+/// Processes with their first thread in the threaded cgroup `dir` or below it, of those that the domain above
+/// lists.
+///
+/// # Errors
+/// As [`threads`], and a list of the domain that cannot be read.
+pub(crate) fn processes(
+    dir: impl AsFd,
+    domain: impl AsFd,
+    buffer: &mut Buffer,
+) -> Result<Vec<u32>, Errno> {
+    let threads: BTreeSet<u32> = threads(dir, buffer)?.into_iter().collect();
+    let text = buffer.read_list_at(domain, "cgroup.procs")?;
+    let mut all = pids(text).map_err(|_| Errno::INVAL)?;
+    all.retain(|pid| threads.contains(pid));
+    Ok(all)
+}
+
+/// Ids of all threads of a cgroup; of a threaded domain or cgroup those below it too. 0 is one of another PID
 /// namespace.
 ///
 /// # Errors
@@ -51,7 +151,7 @@ pub(crate) fn domain_of<'a>(
 pub(crate) fn threads(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
     let dir = dir.as_fd();
     let mut found = list(dir)?;
-    if !is_threaded_domain(dir, buffer) {
+    if !is_threaded_domain(dir, buffer) && !is_threaded(dir, buffer) {
         return Ok(found);
     }
     let mut waiting: Vec<OwnedFd> = below(dir)?;

@@ -49,6 +49,75 @@ fn a_threaded_domain_is_one_workload_that_may_be_limited() {
     assert!(view.skipped.is_empty(), "{:?}", view.skipped);
 }
 
+/// Containers as Docker without systemd makes them: threaded cgroups right below one domain.
+fn docker(fake: &Fake, containers: &[(&str, &[u32])]) {
+    let all: Vec<u32> = containers
+        .iter()
+        .flat_map(|(_, tids)| tids.to_vec())
+        .collect();
+    fake.cgroup("docker", &all);
+    kind(fake, "/docker", "domain threaded");
+    fake.write("sys/fs/cgroup/docker/cgroup.threads", "");
+    for (name, pids) in containers {
+        let path = format!("/docker/{name}");
+        fake.cgroup(&path[1..], &[]);
+        fake.remove(format!("sys/fs/cgroup{path}/cgroup.procs"));
+        kind(fake, &path, "threaded");
+        let list: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
+        fake.write(format!("sys/fs/cgroup{path}/cgroup.threads"), list);
+        for pid in *pids {
+            fake.process(*pid, "app", &path, 1);
+            fake.numa_maps(*pid, &[("anon=1", 1, 1024)]);
+        }
+    }
+}
+
+#[test]
+fn containers_of_a_threaded_domain_are_workloads_each() {
+    let fake = Fake::new();
+    docker(&fake, &[("a", &[700]), ("b", &[701, 702])]);
+    let mut discovery = discovery_with(&fake, false, &[]);
+    let view = discovery.round(Nanos(SECOND));
+    for (id, bytes_there) in [("/docker/a", 4 << 20), ("/docker/b", 8 << 20)] {
+        let one = found(&view, id);
+        assert_eq!(
+            (bytes(one), one.excluded.clone()),
+            (vec![Some(bytes_there)], None)
+        );
+    }
+    assert!(
+        view.get(&WorkloadId::new("/docker")).is_none(),
+        "counted once"
+    );
+    assert!(view.get(&WorkloadId::new(UNLISTED_ID)).is_none());
+    assert!(view.skipped.is_empty(), "{:?}", view.skipped);
+}
+
+/// What else can be limited than the domain alone is a reason to leave it.
+#[test]
+fn a_domain_in_which_a_limit_would_hit_others_is_left_alone() {
+    let spread = |fake: &Fake| {
+        // A thread of 701 is in the cgroup of 700.
+        fake.write("sys/fs/cgroup/docker/a/cgroup.threads", "700\n703\n");
+        for tid in [701, 703] {
+            fake.write(format!("proc/701/task/{tid}/stat"), "");
+        }
+    };
+    let in_domain = |fake: &Fake| fake.write("sys/fs/cgroup/docker/cgroup.threads", "701\n");
+    let no_limit = |fake: &Fake| fake.remove("sys/fs/cgroup/docker/b/cpu.max");
+    let faults: [&dyn Fn(&Fake); 3] = [&spread, &in_domain, &no_limit];
+    for change in faults {
+        let fake = Fake::new();
+        docker(&fake, &[("a", &[700]), ("b", &[701])]);
+        change(&fake);
+        let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
+        let domain = found(&view, "/docker");
+        assert_eq!(bytes(domain), [Some(8 << 20)]);
+        assert_eq!(domain.excluded, Some(Excluded::Inner));
+        assert!(view.get(&WorkloadId::new("/docker/a")).is_none());
+    }
+}
+
 #[test]
 fn threads_below_the_root_are_of_processes_of_the_root() {
     let fake = Fake::new();

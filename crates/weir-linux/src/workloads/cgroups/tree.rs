@@ -2,7 +2,8 @@
 //! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes live in
 //! leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint").
 //! Elsewhere they may live in inner ones too ([`crate::workloads::cgroups::inner`]). A threaded domain counts
-//! as a leaf, and has all that is below it ([`crate::workloads::cgroups::cgroup_type`]).
+//! as a leaf, and has all that is below it; or the cgroups right below it count, where each process is whole
+//! in one of them ([`crate::workloads::cgroups::cgroup_type`]).
 //!
 //! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
 //! plenty, its directory, so that its other files are opened without a path. When descriptors run
@@ -17,11 +18,14 @@
 //! *Not seen is not gone.* What a walk could not open for want of descriptors or memory stays as it
 //! was last seen, with all that was known below it, and the next refresh walks again.
 
+use super::cgroup_type;
 use super::inner::Inner;
 use super::walk::{Visited, for_each_cgroup};
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::{Budget, Kept, Rank, is_want};
-use crate::kernel::files::{self, Buffer, gone_if_absent, inode, open_root, open_same};
+use crate::kernel::files::{
+    self, Buffer, gone_if_absent, inode, open_beneath, open_root, open_same,
+};
 use crate::kernel::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants, pids};
 use crate::kernel::parse::{Malformed, decimal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -77,6 +81,17 @@ impl Trouble {
     }
 }
 
+/// What a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeafKind {
+    /// It lists its processes, and may be limited.
+    Whole,
+    /// A threaded domain in which a limit would hold back containers of others.
+    SharedDomain,
+    /// A threaded cgroup that holds whole processes, right below their domain, which lists them.
+    Container,
+}
+
 /// One leaf.
 #[derive(Debug)]
 pub(crate) struct Leaf {
@@ -85,6 +100,7 @@ pub(crate) struct Leaf {
     pub(crate) path: Vec<u8>,
     /// Inode number of the directory: the cgroup's id.
     pub(crate) inode: u64,
+    pub(crate) kind: LeafKind,
     dir: Option<Kept>,
     stat: Option<Kept>,
     gone: AtomicBool,
@@ -160,6 +176,13 @@ impl Leaf {
         root: BorrowedFd<'_>,
         buffer: &mut Buffer,
     ) -> Result<Vec<u32>, Trouble> {
+        if self.kind == LeafKind::Container {
+            let read = self.with_dir(root, |dir| {
+                let domain = open_beneath(root, self.domain())?;
+                cgroup_type::processes(dir, &domain, buffer)
+            });
+            return read.map_err(|e| Trouble::from_errno(e, &self.file("cgroup.threads")));
+        }
         let read = match list {
             Some(list) => buffer.read_list(list),
             None => self.with_dir(root, |dir| buffer.read_list_at(dir, LIST)),
@@ -168,8 +191,25 @@ impl Leaf {
         pids(text).map_err(|e| Trouble::malformed(e, &self.file(LIST)))
     }
 
+    /// Whether a table of processes by their cgroup has those in it: the table knows their domain.
+    pub(crate) fn is_in_tables(&self) -> bool {
+        self.kind != LeafKind::Container
+    }
+
+    /// Path of the cgroup right above it.
+    fn domain(&self) -> &[u8] {
+        let end = self.path.iter().rposition(|b| *b == b'/').unwrap_or(0);
+        self.path.get(..end).unwrap_or_default()
+    }
+
     /// Its list, to be kept open.
+    ///
+    /// # Errors
+    /// It cannot be opened, or there is none.
     pub(crate) fn list(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        if self.kind == LeafKind::Container {
+            return Err(Errno::OPNOTSUPP);
+        }
         self.with_dir(root, |dir| files::open_file(dir, LIST))
     }
 
@@ -199,6 +239,9 @@ pub(crate) struct CgroupTree {
     root: Arc<OwnedFd>,
     leaves: BTreeMap<Vec<u8>, Arc<Leaf>>,
     inner: BTreeMap<Vec<u8>, Arc<Inner>>,
+    /// Threaded domains that are no workloads, with their inode numbers.
+    domains: BTreeMap<Vec<u8>, u64>,
+    proc: Arc<OwnedFd>,
     budget: Arc<Budget>,
     descendants: Option<u64>,
     walked_at: Option<Nanos>,
@@ -206,12 +249,18 @@ pub(crate) struct CgroupTree {
 }
 
 impl CgroupTree {
-    /// Opens the tree. Leaves keep descriptors out of `budget`.
-    pub(crate) fn open(path: &Path, budget: Arc<Budget>) -> Result<Self, Errno> {
+    /// Opens the tree, of the processes in `proc`. Leaves keep descriptors out of `budget`.
+    pub(crate) fn open(
+        path: &Path,
+        proc: Arc<OwnedFd>,
+        budget: Arc<Budget>,
+    ) -> Result<Self, Errno> {
         Ok(CgroupTree {
             root: Arc::new(open_root(path)?),
             leaves: BTreeMap::new(),
             inner: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            proc,
             budget,
             descendants: None,
             walked_at: None,
@@ -235,7 +284,11 @@ impl CgroupTree {
 
     /// Whether the processes of the cgroup with this path are listed.
     pub(crate) fn knows(&self, path: &[u8]) -> bool {
-        self.leaves.contains_key(path) || self.inner.contains_key(path)
+        let lists = [
+            self.leaves.contains_key(path),
+            self.inner.contains_key(path),
+        ];
+        lists.contains(&true) || self.domains.contains_key(path)
     }
 
     /// The ids of all cgroups with a list of processes.
@@ -243,7 +296,8 @@ impl CgroupTree {
         let leaves = self.leaves.values().map(|leaf| leaf.inode);
         let inner = self.inner.values().map(|inner| inner.inode);
         let root = inode(&*self.root).map(|stat| stat.st_ino);
-        leaves.chain(inner).chain(root).collect()
+        let domains = self.domains.values().copied();
+        leaves.chain(inner).chain(domains).chain(root).collect()
     }
 
     /// What the last walk could not read.
@@ -268,6 +322,7 @@ impl CgroupTree {
                 self.skipped = vec![Skipped { what, why }];
                 self.leaves.clear();
                 self.inner.clear();
+                self.domains.clear();
                 self.walked_at = None;
                 return;
             }
@@ -291,29 +346,44 @@ impl CgroupTree {
         let old = std::mem::take(&mut self.leaves);
         let mut leaves = BTreeMap::new();
         let old_inner = std::mem::take(&mut self.inner);
+        let old_domains = std::mem::take(&mut self.domains);
         let mut wants = Vec::new();
         let budget = &self.budget;
-        self.skipped = for_each_cgroup(&self.root, buffer, |path, found| {
+        self.skipped = for_each_cgroup(&self.root, &self.proc, buffer, |path, found| {
+            let mut kind = LeafKind::Whole;
             let found = match found {
                 Ok(Visited::Inner { inode, below }) => {
                     let inner = inner_at(path, inode, below, old_inner.get(path));
                     self.inner.insert(path.to_vec(), inner);
                     return;
                 }
-                Ok(Visited::Leaf(dir)) => inode(&dir).map(|stat| (stat.st_ino, dir)),
+                Ok(Visited::DomainOfContainers { inode }) => {
+                    self.domains.insert(path.to_vec(), inode);
+                    return;
+                }
+                Ok(Visited::Leaf(dir)) => Ok(dir),
+                Ok(Visited::SharedDomain(dir)) => {
+                    kind = LeafKind::SharedDomain;
+                    Ok(dir)
+                }
+                Ok(Visited::Container(dir)) => {
+                    kind = LeafKind::Container;
+                    Ok(dir)
+                }
                 Err(e) => Err(e),
             };
+            let found = found.and_then(|dir| Ok((inode(&dir)?.st_ino, dir)));
             let (inode, dir) = match found {
                 Ok(found) => found,
                 Err(e) => return wants.push((path.to_vec(), e)),
             };
             let known = old
                 .get(path)
-                .filter(|leaf| leaf.inode == inode && !leaf.is_gone())
+                .filter(|leaf| leaf.inode == inode && leaf.kind == kind && !leaf.is_gone())
                 .filter(|leaf| !leaf.is_cold() || !budget.has_room(Rank::EachTick));
             let leaf = match known {
                 Some(leaf) => Arc::clone(leaf),
-                None => Arc::new(new_leaf(path, inode, dir, budget)),
+                None => Arc::new(new_leaf(path, inode, kind, dir, budget)),
             };
             leaves.insert(path.to_vec(), leaf);
         });
@@ -327,6 +397,11 @@ impl CgroupTree {
                 let inner = inner.filter(|(known, _)| is_below(path, known));
                 self.inner
                     .extend(inner.map(|(known, inner)| (known.clone(), Arc::clone(inner))));
+                let domains = old_domains.range(path.clone()..);
+                let domains = domains.take_while(|(known, _)| known.starts_with(path));
+                let domains = domains.filter(|(known, _)| is_below(path, known));
+                self.domains
+                    .extend(domains.map(|(known, inode)| (known.clone(), *inode)));
             }
             self.skipped.push(unseen(error, leaves.len() - before));
             self.descendants = None;
@@ -392,7 +467,7 @@ fn unseen(error: Errno, kept: usize) -> Skipped {
     }
 }
 
-fn new_leaf(path: &[u8], inode: u64, dir: OwnedFd, budget: &Arc<Budget>) -> Leaf {
+fn new_leaf(path: &[u8], inode: u64, kind: LeafKind, dir: OwnedFd, budget: &Arc<Budget>) -> Leaf {
     let mut stat = None;
     if budget.has_room(Rank::EachTick)
         && let Ok(fd) = files::open_file(&dir, "cpu.stat")
@@ -403,6 +478,7 @@ fn new_leaf(path: &[u8], inode: u64, dir: OwnedFd, budget: &Arc<Budget>) -> Leaf
         id: WorkloadId::new(escape(path)),
         path: path.to_vec(),
         inode,
+        kind,
         stat,
         dir: budget.keep(dir, Rank::Seldom),
         gone: AtomicBool::new(false),

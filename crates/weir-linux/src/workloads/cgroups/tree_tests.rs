@@ -8,7 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 
 fn open(fake: &Fake, descriptors: usize) -> (CgroupTree, Buffer) {
     (
-        CgroupTree::open(&fake.roots().cgroup, Budget::new(descriptors)).unwrap(),
+        CgroupTree::open(
+            &fake.roots().cgroup,
+            Arc::new(open_root(&fake.roots().proc).unwrap()),
+            Budget::new(descriptors),
+        )
+        .unwrap(),
         Buffer::new(),
     )
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every cgroup of a tree once; of a threaded domain ([`crate::workloads::cgroups::cgroup_type`]) itself and
-//! none below. The tree may be hostile: how deep, how long and how many is bounded.
+//! none below, or those right below it where these are the workloads. The tree may be hostile: how deep, how long and how many is bounded.
 
-use super::cgroup_type::{is_threaded, is_threaded_domain};
+use super::cgroup_type::{Domain, is_threaded, is_threaded_domain};
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, for_each_dir, inode, open_dir};
@@ -33,6 +33,12 @@ struct Waiting {
 pub(crate) enum Visited {
     /// One without others below it, or a threaded domain.
     Leaf(OwnedFd),
+    /// A threaded domain in which a limit would hold back containers of others.
+    SharedDomain(OwnedFd),
+    /// A threaded domain that is no workload: each cgroup right below it is one.
+    DomainOfContainers { inode: u64 },
+    /// One of these.
+    Container(OwnedFd),
     /// With the names of those right below it.
     Inner { inode: u64, below: Vec<Vec<u8>> },
 }
@@ -41,6 +47,7 @@ pub(crate) enum Visited {
 /// be opened or listed for want of something of ours ([`is_want`]); returns what else could not be read.
 pub(crate) fn for_each_cgroup(
     root: &OwnedFd,
+    proc: &OwnedFd,
     buffer: &mut Buffer,
     mut each: impl FnMut(&[u8], Result<Visited, Errno>),
 ) -> Vec<Skipped> {
@@ -88,8 +95,25 @@ pub(crate) fn for_each_cgroup(
         match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
             // Its threads' processes are those of the root cgroup. Deeper ones are below a domain.
             Ok((_, dir)) if depth == 1 && is_threaded(&dir, buffer) => {}
-            Ok((names, dir)) if names.is_empty() || is_threaded_domain(&dir, buffer) => {
-                each(&path, Ok(Visited::Leaf(dir)));
+            Ok((names, dir)) if names.is_empty() => each(&path, Ok(Visited::Leaf(dir))),
+            Ok((names, dir)) if is_threaded_domain(&dir, buffer) => {
+                match Domain::of(&dir, &names, proc, buffer) {
+                    Domain::Single => each(&path, Ok(Visited::Leaf(dir))),
+                    Domain::Shared => each(&path, Ok(Visited::SharedDomain(dir))),
+                    Domain::OfContainers => {
+                        if let Ok(stat) = inode(&dir) {
+                            let inode = stat.st_ino;
+                            each(&path, Ok(Visited::DomainOfContainers { inode }));
+                        }
+                        for name in &names {
+                            // One that cannot be opened was removed meanwhile.
+                            if let Ok(child) = open_dir(&dir, name) {
+                                let path = [&path, name.as_slice()].join(&b'/');
+                                each(&path, Ok(Visited::Container(child)));
+                            }
+                        }
+                    }
+                }
             }
             Ok((names, dir)) => {
                 let dir = Rc::new(dir);

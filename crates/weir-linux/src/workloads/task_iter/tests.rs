@@ -403,7 +403,7 @@ fn what_asking_costs() {
     };
     let thousand = Thousand::new().unwrap();
     let proc = Arc::new(open_root(&roots().proc).unwrap());
-    let open = || CgroupTree::open(&thousand.dir, Budget::new(10_000)).unwrap();
+    let open = || CgroupTree::open(&thousand.dir, Arc::clone(&proc), Budget::new(10_000)).unwrap();
     let discovery = |tasks| {
         let rules = Rules::new(Vec::new(), None, None);
         // For limits: all are asked each time, settled or not.

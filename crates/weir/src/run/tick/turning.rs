@@ -8,7 +8,7 @@ use crate::run::service::reload::Reload;
 use crate::run::service::signals::Signals;
 use crate::run::sink::SinkTrouble;
 use crate::run::tick::Loop;
-use crate::run::tick::watches::{KneeWatch, NameWatch, Watch, log_events};
+use crate::run::tick::watches::{HoldWatch, KneeWatch, NameWatch, Watch, log_events};
 use anyhow::{Context, Result};
 use std::time::Instant;
 use tracing::{info, warn};
@@ -33,6 +33,7 @@ pub(in crate::run) struct Turning<'a> {
     pub(in crate::run) reload: Reload<'a>,
     pub(in crate::run) until: Option<Instant>,
     pub(in crate::run) knees: KneeWatch,
+    pub(in crate::run) held: HoldWatch,
     pub(in crate::run) names: NameWatch,
     pub(in crate::run) devices: Watch,
 }
@@ -63,6 +64,7 @@ impl Turning<'_> {
             log_events(&ticked.events);
             let machine = ticks.machine();
             self.devices.check(ticked.lost, machine);
+            self.held.check(&ticks.snapshot().plan.devices);
             self.names.check(machine);
             self.knees.check(machine, &self.settings, &self.roots.state);
         }

@@ -3,16 +3,20 @@
 
 use crate::cli::quantities::SetPoint;
 use crate::cli::settings::Settings;
-use crate::output::text;
+use crate::output::{labels, text};
 use crate::run::screens::changes::{ChangeKind, MachineChange};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tracing::{debug, info, warn};
+use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::Device;
 use weir_core::{Description, DeviceId};
 
 /// More events than this in one tick are logged as one line.
 const EVENTS_LOGGED_MAX: usize = 10;
+
+/// What lasts less than this many ticks is not worth a line.
+const LASTS_TICKS: u32 = 20;
 
 /// What weir changed at a tick.
 pub(in crate::run) fn log_events(events: &[MachineChange]) {
@@ -67,6 +71,43 @@ impl Watch {
             info!("{device}: its counters are read again");
         }
         self.lost = lost;
+    }
+}
+
+/// Notices that a set-point cannot be held, and when it can be again.
+#[derive(Default)]
+pub(in crate::run) struct HoldWatch {
+    devices: BTreeMap<DeviceId, HeldState>,
+}
+
+/// What was said of a device, and for how many ticks it has been otherwise.
+#[derive(Default)]
+struct HeldState {
+    is_said: bool,
+    differs: u32,
+}
+
+impl HoldWatch {
+    pub(in crate::run) fn check(&mut self, devices: &[DeviceState]) {
+        self.devices
+            .retain(|id, _| devices.iter().any(|device| device.id == *id));
+        for device in devices {
+            let state = self.devices.entry(device.id).or_default();
+            let why = labels::unenforceable(device);
+            if why.is_some() == state.is_said {
+                state.differs = 0;
+                continue;
+            }
+            state.differs += 1;
+            if state.differs < LASTS_TICKS {
+                continue;
+            }
+            (state.is_said, state.differs) = (why.is_some(), 0);
+            match why {
+                Some(why) => warn!("{}: {why}; see `weir explain`", device.id),
+                None => info!("{}: its set-point can be held again", device.id),
+            }
+        }
     }
 }
 

@@ -278,7 +278,8 @@ fn what_reading_cpu_time_costs() {
         .map(|n| Cgroup::new(top.0.join(format!("c{n}"))).unwrap())
         .collect();
     let ids: Vec<u64> = below.iter().map(|c| id_of(&c.0)).collect();
-    let mut tree = CgroupTree::open(&top.0, Budget::new(10_000)).unwrap();
+    let proc = Arc::new(open_root(Path::new("/proc")).unwrap());
+    let mut tree = CgroupTree::open(&top.0, proc, Budget::new(10_000)).unwrap();
     let mut buffer = Buffer::new();
     tree.refresh(Nanos(1), &mut buffer);
     let root = tree.root();

@@ -2,9 +2,12 @@
 //! Fifth stage: each device's budget is split over those that use it.
 //!
 //! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
-//! off first: excluded workloads, traffic of no workload, and what is too small to matter. The rest is split
-//! by the policy ([`crate::policy`]): of several devices one by one, or with policy drf all of them and CPU
-//! time together ([`super::dominant`]).
+//! off first: excluded workloads, traffic of no workload, and what is too small to matter. It is taken off
+//! the goal: no workload has less than its fair share of the whole set-point because of it
+//! ([`fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by
+//! one, or with policy drf all of them and CPU time together ([`super::dominant`]).
+
+pub(super) mod fair_parts;
 
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};
@@ -14,9 +17,10 @@ use super::parts::Parts;
 use super::signals::Signals;
 use super::state::{State, WorkloadState};
 use crate::ids::DeviceId;
-use crate::policy::{Demand, Policy, split};
+use crate::policy::{Demand, NORMAL_WEIGHT, Policy, split};
 use crate::seam::plan::FairShare;
 use crate::units::BytesPerSec;
+use fair_parts::{KeptParts, Users};
 
 /// A workload with a demand below this part of the set-point is left alone by every policy: a limit on
 /// it would change nothing.
@@ -52,6 +56,21 @@ pub(super) struct DeviceBudget {
     pub demanded: f64,
     /// What they are to move together, where CPU time keeps some below their part of the device.
     pub planned: Option<f64>,
+    /// What of it the kernel is known to have moved by migrating pages.
+    pub migrated: f64,
+    /// The set-point cannot be held, because of what is not limited.
+    pub unenforceable: Option<Unlimited>,
+}
+
+/// What moves on a device and is not limited, in bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unlimited {
+    /// All of it.
+    pub sum: f64,
+    /// Traffic of no workload.
+    pub of_no_workload: f64,
+    /// The workload of [`State`] that moves most of it, by position.
+    pub largest: Option<(usize, f64)>,
 }
 
 /// One workload.
@@ -85,8 +104,12 @@ pub(super) struct DeviceClaims {
     pub claims: Vec<DeviceClaim>,
     /// One for each claim, in the same order.
     pub demands: Vec<Demand>,
+    /// What each claim keeps of the set-point, in the same order.
+    pub kept: KeptParts,
+    /// The set-point, corrected.
+    pub whole: f64,
     /// What was taken off first.
-    taken: f64,
+    taken: Unlimited,
     fits: bool,
     demanded: f64,
 }
@@ -117,26 +140,27 @@ pub(super) fn split_devices(
         });
         budgets.devices.push(DeviceBudget {
             of_no_workload,
+            migrated: migrated_on(device.id, rates, &signals.migrated),
             fits: claims.as_ref().is_none_or(|claims| claims.fits),
             demanded: claims.as_ref().map_or(0.0, |claims| claims.demanded),
             planned: None,
+            unenforceable: claims
+                .as_ref()
+                .and_then(|claims| claims.is_unenforceable().then_some(claims.taken)),
         });
         claimed.extend(claims);
     }
     let is_drf = context.config.policy == Policy::Drf;
-    let divided = is_drf.then(|| {
+    let divided: Vec<Vec<BytesPerSec>> = if is_drf {
         let division = dominant::divide(workloads, context, (signals, demands), &claimed);
         for (budget, fair) in budgets.workloads.iter_mut().zip(division.shares) {
             budget.fair = fair;
         }
         division.parts
-    });
-    let divided = divided.unwrap_or_else(|| {
-        let budget = |of: &DeviceClaims| BytesPerSec::new(of.budget);
+    } else {
         let each = claimed.iter();
-        each.map(|of| split(context.config.policy, &of.demands, budget(of)))
-            .collect()
-    });
+        each.map(|of| of.split(context.config.policy)).collect()
+    };
     for (of_device, parts) in claimed.iter().zip(divided) {
         grant(of_device, parts, context, (signals, demands), &mut budgets);
     }
@@ -145,25 +169,47 @@ pub(super) fn split_devices(
         for ((tracked, seen), budget) in each.zip(&mut budgets.workloads) {
             dominant::name_the_shortage(budget, tracked, seen, context);
         }
-        let ids = devices.iter().map(|device| device.id);
-        let each = ids.zip(&mut budgets.devices);
-        let held = each.filter_map(|(id, of)| Some((claimed.iter().find(|c| c.device == id)?, of)));
-        for (claims, of) in held {
-            of.planned = claims.planned(&budgets.workloads, &budgets.allowed);
-        }
+    }
+    let ids = devices.iter().map(|device| device.id);
+    let each = ids.zip(&mut budgets.devices);
+    let held = each.filter_map(|(id, of)| Some((claimed.iter().find(|c| c.device == id)?, of)));
+    for (claims, of) in held {
+        of.planned = claims.planned(&budgets.workloads, &budgets.allowed);
     }
     budgets
 }
 
 impl DeviceClaims {
-    /// What all users of the device are to move, if any of them lacks CPU time.
+    /// The set-point cannot be held, because of what is not limited.
+    fn is_unenforceable(&self) -> bool {
+        self.kept.excess > 0.0
+    }
+
+    /// What each claim may have of this device alone.
+    fn split(&self, policy: Policy) -> Vec<BytesPerSec> {
+        let mut parts = split(policy, &self.demands, BytesPerSec::new(self.budget));
+        fair_parts::raise(&mut parts, &self.kept.each);
+        fair_parts::give_back(&mut parts, &self.demands, self.kept.excess, |_| true);
+        parts
+    }
+
+    /// What all users of the device are to move, if any of them lacks CPU time, or if they cannot be held to
+    /// the set-point: a back end that counts the device's bytes must not act harder than that.
     fn planned(&self, workloads: &[WorkloadBudget], allowed: &[Option<f64>]) -> Option<f64> {
         let lacks =
             |claim: &DeviceClaim| workloads.get(claim.position).is_some_and(|w| w.lacks_cpu);
         let part = |claim: &DeviceClaim| allowed.get(claim.demand).copied().flatten();
         let parts: f64 = self.claims.iter().filter_map(part).sum();
-        self.claims.iter().any(lacks).then_some(self.taken + parts)
+        let is_other = self.is_unenforceable() || self.claims.iter().any(lacks);
+        is_other.then_some(self.taken.sum + parts)
     }
+}
+
+/// What the kernel is known to have moved on a device by migrating pages, in bytes per second.
+fn migrated_on(device: DeviceId, rates: &StepRates, migrated: &[f64]) -> f64 {
+    let each = rates.groups.iter().zip(migrated);
+    let of_it = each.filter(|(group, _)| group.id.device == device);
+    of_it.map(|(_, bytes)| bytes).sum()
 }
 
 /// What the workloads want of the device, and what there is for them.
@@ -177,7 +223,11 @@ fn claims_on(
     let of_device = |all: &[DeviceDemand]| all.binary_search_by_key(&device.id, |d| d.device).ok();
     let users = demands.workloads().filter_map(of_device).count();
     let negligible = NEGLIGIBLE.min(NEGLIGIBLE_TOGETHER / users.max(1) as f64) * set_point;
-    let mut taken = device.unowned;
+    let mut taken = Unlimited::of_no_workload(device.unowned);
+    let mut unlimited = vec![Demand {
+        bytes_per_sec: BytesPerSec::new(device.unowned),
+        weight: NORMAL_WEIGHT,
+    }];
     let mut claimed = Vec::new();
     let mut claims = Vec::new();
     let each = workloads.iter().zip(&signals.workloads);
@@ -187,32 +237,60 @@ fn claims_on(
             continue;
         };
         let is_claim = demand.bytes_per_sec >= negligible || tracked.hold.in_force.is_some();
+        let wanted = Demand {
+            bytes_per_sec: BytesPerSec::new(demand.bytes_per_sec),
+            weight: seen.weight,
+        };
         if seen.is_limitable && is_claim {
-            claimed.push(Demand {
-                bytes_per_sec: BytesPerSec::new(demand.bytes_per_sec),
-                weight: seen.weight,
-            });
+            claimed.push(wanted);
             let demand = range.start + place;
             claims.push(DeviceClaim { position, demand });
         } else if seen.index.is_some() {
-            taken += demand.bytes_per_sec;
+            unlimited.push(wanted);
+            taken.add(position, demand.bytes_per_sec);
         }
     }
-    let demanded: f64 = taken + claimed.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
+    let demanded: f64 = taken.sum + claimed.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
     let has_headroom = demanded <= set_point * (1.0 - gains.headroom);
     device.headroom_steps = if has_headroom {
         device.headroom_steps.saturating_add(1)
     } else {
         0
     };
+    let correction = device.correction_in_use();
+    let users = Users {
+        claims: &claimed,
+        unlimited: &unlimited,
+    };
+    let kept = fair_parts::keep(context.config.policy, &users, set_point, correction);
+    device.is_unenforceable = kept.excess > 0.0;
     DeviceClaims {
         device: device.id,
-        budget: (set_point * device.correction_in_use() - taken).max(0.0),
+        budget: (set_point * correction - taken.sum).max(0.0),
         claims,
         demands: claimed,
+        kept,
+        whole: set_point * correction,
         taken,
         fits: demanded <= set_point,
         demanded,
+    }
+}
+
+impl Unlimited {
+    fn of_no_workload(bytes_per_sec: f64) -> Self {
+        Unlimited {
+            sum: bytes_per_sec,
+            of_no_workload: bytes_per_sec,
+            largest: None,
+        }
+    }
+
+    fn add(&mut self, position: usize, bytes_per_sec: f64) {
+        self.sum += bytes_per_sec;
+        if self.largest.is_none_or(|(_, most)| bytes_per_sec > most) {
+            self.largest = Some((position, bytes_per_sec));
+        }
     }
 }
 
