@@ -8,7 +8,7 @@ use crate::ids::GroupId;
 use crate::rates::attribution::{AccessSignal, part_share, sampled_share};
 use crate::rates::counters::{Counter, Delta, FULL_MASK, Limits};
 use crate::rates::task_counts::{MemorySplit, TaskDelta};
-use crate::seam::observation::{EventCounts, Missing, Reading, Use, WorkloadReading};
+use crate::seam::observation::{EventCounts, Missing, Reading, Use, WorkloadKind, WorkloadReading};
 use crate::seam::plan::Action;
 use crate::seam::topology::Description;
 use crate::units::{Bytes, Nanos};
@@ -182,6 +182,8 @@ fn read_uses(
             group: group.unwrap_or(usize::MAX),
             sampled,
             stores,
+            // The CPU time of a process moves on a clock tick at a time.
+            cpus: seen.cpu.filter(|_| found.kind == WorkloadKind::Cgroup),
             ..by_memory(context.machine, found, use_, seen.cpu)
         });
     }
@@ -330,6 +332,7 @@ impl Signals {
     pub fn of_accesses(accesses: Vec<AccessSignal>) -> Self {
         Signals {
             workloads: Vec::new(),
+            migrated: Vec::new(),
             places: (0..accesses.len()).collect(),
             accesses,
             given_up: Vec::new(),

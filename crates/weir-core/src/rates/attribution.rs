@@ -31,6 +31,10 @@
 //! its part, at most what the group moved. What is left is shared out among the others. Where the kernel's
 //! part is more than 2 % of a group, what is left is no count of a workload, even of one that is alone there.
 //!
+//! A workload cannot move more than its CPU time allows ([`CPU_BYTES_PER_SEC`]). What a device counts beyond
+//! that was moved by something else (a device's DMA, a guest's host threads, a process that is not seen yet):
+//! it is unattributed, and the rest is no count.
+//!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
 //! one. A workload alone in its group needs no sign: it gets the count itself. The parts of a group
@@ -102,6 +106,8 @@ pub struct AccessSignal {
     pub resident: Option<f64>,
     /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
+    /// CPUs that it used, where that is exact.
+    pub cpus: Option<f64>,
     /// What this owner counts itself. It then needs no other signal. With `is_bound` it is the most that it
     /// can be.
     pub counted: Option<OwnTraffic>,
@@ -115,6 +121,10 @@ pub struct OwnTraffic {
     /// Written to it.
     pub write: f64,
 }
+
+/// No core moves as much as this, in bytes per second of CPU time: its buffers for lines that it waits for, at
+/// the latency of local memory, give less than half of it.
+pub const CPU_BYTES_PER_SEC: f64 = (32u64 << 30) as f64;
 
 /// A bound on what another owner moved, of less than this part of a group, leaves the rest a count.
 const UNSURE_RATIO: f64 = 0.02;
@@ -164,6 +174,27 @@ impl Attributed {
         read: Estimate::UNKNOWN,
         write: Estimate::UNKNOWN,
     };
+
+    /// What so many CPUs can have moved of it. Samples and counts of tasks are proof by themselves.
+    fn within(self, cpus: Option<f64>) -> Attributed {
+        let bytes = self.all.bytes_per_sec.get();
+        let most = positive(cpus).map(|cpus| cpus * CPU_BYTES_PER_SEC);
+        let Some(most) = most.filter(|most| bytes > *most) else {
+            return self;
+        };
+        if self.all.provenance == Provenance::Sampled {
+            return self;
+        }
+        let less = |of: Estimate| Estimate {
+            bytes_per_sec: of.bytes_per_sec.scale(most / bytes),
+            provenance: of.provenance.max(Provenance::Apportioned),
+        };
+        Attributed {
+            all: less(self.all),
+            read: less(self.read),
+            write: less(self.write),
+        }
+    }
 
     /// The same part of reads and writes.
     fn alike(all: Estimate, read: BytesPerSec, write: BytesPerSec) -> Attributed {
@@ -301,12 +332,21 @@ pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
         }
     }
     let mut counted = counted.into_iter();
+    let mut above = vec![BytesPerSec::ZERO; groups.len()];
     let part = |share: &AccessSignal| {
         if share.counted.is_some() {
             return counted.next().unwrap_or(Attributed::UNKNOWN);
         }
         match (tallies.get(share.group), rest.get(share.group)) {
-            (Some(tally), Some(group)) => part_of(group, share, tally),
+            (Some(tally), Some(group)) => {
+                let part = part_of(group, share, tally);
+                let possible = part.within(share.cpus);
+                if let Some(above) = above.get_mut(share.group) {
+                    let taken = part.all.bytes_per_sec.get() - possible.all.bytes_per_sec.get();
+                    *above += BytesPerSec::new(taken);
+                }
+                possible
+            }
             _ => Attributed::UNKNOWN,
         }
     };
@@ -314,7 +354,11 @@ pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
     let unattributed = tallies
         .iter()
         .zip(rest.iter())
-        .map(|(tally, group)| group.total().map(|all| all.scale(tally.unowned())))
+        .zip(&above)
+        .map(|((tally, group), above)| {
+            let unowned = |all: BytesPerSec| all.scale(tally.unowned()) + *above;
+            group.total().map(unowned)
+        })
         .collect();
     Attribution {
         parts,

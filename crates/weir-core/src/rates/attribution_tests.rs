@@ -56,6 +56,25 @@ fn alone_in_a_group_is_counted() {
 }
 
 #[test]
+fn no_workload_moves_more_than_its_cpu_time_allows() {
+    let group = group(0, 3e9, 1e9);
+    for (cpus, most) in [(0.01, 0.01 * CPU_BYTES_PER_SEC), (0.0, 0.0), (1.0, 4e9)] {
+        let alone = AccessSignal {
+            cpus: Some(cpus),
+            ..share(0, None, Some(cpus))
+        };
+        let found = attribute(std::slice::from_ref(&group), &[alone]);
+        let part = found.parts[0];
+        let sum = part.read.bytes_per_sec + part.write.bytes_per_sec;
+        assert_eq!(part.all.bytes_per_sec.get(), most);
+        assert!((sum.get() - most).abs() < 1.0);
+        let is_count = part.all.provenance == Provenance::Counted;
+        assert_eq!(is_count, most == 4e9);
+        assert_eq!(found.unattributed, [Some(BytesPerSec::new(4e9 - most))]);
+    }
+}
+
+#[test]
 fn a_store_costs_a_read_and_a_write_and_neither_is_counted_twice() {
     // The thesis's mixed run: 1 of loads by one task, 1 of stores by another; the device sees
     // 2 of reads and 1 of writes (6.2.1 measured 1.65 and 1.03 for less loads).

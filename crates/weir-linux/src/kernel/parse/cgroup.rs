@@ -155,8 +155,6 @@ pub enum Pages {
     Anon,
     /// The page cache, with shared memory inside.
     File,
-    /// The part of `File` that is shared memory (tmpfs).
-    Shared,
     /// The part of `File` that a process has mapped.
     Mapped,
 }
@@ -172,7 +170,6 @@ pub fn numa_stat(text: &[u8], mut add: impl FnMut(Pages, u32, u64)) -> Result<()
         let pages = match parts.next() {
             Some(b"anon") => Pages::Anon,
             Some(b"file") => Pages::File,
-            Some(b"shmem") => Pages::Shared,
             Some(b"file_mapped") => Pages::Mapped,
             _ => continue,
         };
@@ -318,11 +315,10 @@ mod tests {
         let want = [
             (Pages::Anon, 8192),
             (Pages::File, 65536),
-            (Pages::Shared, 65536),
             (Pages::Mapped, 65536),
         ];
         assert_eq!(on_1, want);
-        assert_eq!(on.len(), 8, "stacks of the kernel are not the workload's");
+        assert_eq!(on.len(), 6, "stacks of the kernel are not the workload's");
         assert!(numa_stat(b"anon N0=4x\n", |_, _, _| ()).is_err());
     }
 

@@ -4,17 +4,19 @@
 //! it knows what no map shows: pages of files that are read with read(2).
 //!
 //! ```text
-//! unmapped = file − shmem − file_mapped
+//! unmapped = file − file_mapped
 //! ```
 //!
-//! That is the least it can be, since mapped shared memory is taken off twice. A file in shared memory is
-//! left out because it is charged to its writer and not to its readers. Pages of a file on a disk are charged
-//! to the cgroup that had them read.
+//! Shared memory is in both: a file there is charged to its writer, and while any process has it mapped, the
+//! maps say whose it is. Pages of a file on a disk are charged to the cgroup that had them read. Huge pages of
+//! hugetlb have files of their own (`hugetlb.SIZE.numa_stat`, Linux 5.17), and are never in `memory.*`. Maps
+//! show those that are mapped: the larger of the two counts.
 
 use super::Resident;
 use super::numa_maps::ELSEWHERE;
 use crate::kernel::files::Buffer;
 use crate::kernel::parse::cgroup::{Pages, numa_stat};
+use crate::kernel::parse::{node_count, words};
 use crate::workloads::cgroups::tree::Leaf;
 use rustix::fd::BorrowedFd;
 use std::collections::BTreeMap;
@@ -29,7 +31,11 @@ pub(crate) struct Charged {
     at: Nanos,
     all: BTreeMap<NodeId, u64>,
     unmapped: BTreeMap<NodeId, u64>,
+    huge: BTreeMap<NodeId, u64>,
 }
+
+/// Sizes of huge pages, as the kernel names them.
+const HUGE_SIZES: [&str; 6] = ["2MB", "1GB", "64KB", "32MB", "512MB", "16GB"];
 
 /// Reads it. Nodes that are not watched are [`ELSEWHERE`].
 pub(crate) fn read(
@@ -40,7 +46,7 @@ pub(crate) fn read(
     buffer: &mut Buffer,
 ) -> Result<Charged, Missing> {
     const FILE: &str = "memory.numa_stat";
-    let mut sums: BTreeMap<NodeId, [u64; 4]> = BTreeMap::new();
+    let mut sums: BTreeMap<NodeId, [u64; 3]> = BTreeMap::new();
     let read = leaf.read(root, buffer, FILE, |text| {
         numa_stat(text, |pages, node, bytes| {
             let node = Some(NodeId(node)).filter(|n| is_watched(*n));
@@ -48,16 +54,27 @@ pub(crate) fn read(
             let sum = match pages {
                 Pages::Anon => &mut of_node[0],
                 Pages::File => &mut of_node[1],
-                Pages::Shared => &mut of_node[2],
-                Pages::Mapped => &mut of_node[3],
+                Pages::Mapped => &mut of_node[2],
             };
             *sum = sum.saturating_add(bytes);
         })
     });
     read.map_err(|why| why.into_missing(&leaf.file(FILE)))?;
-    let all = |[anon, file, _, _]: &[u64; 4]| anon.saturating_add(*file);
-    let unmapped =
-        |[_, file, shared, mapped]: &[u64; 4]| file.saturating_sub(*shared).saturating_sub(*mapped);
+    let mut huge: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for size in HUGE_SIZES {
+        let file = format!("hugetlb.{size}.numa_stat");
+        // Most hosts have one or two of them. A count that is none ends the line, and adds nothing.
+        let _ = leaf.read(root, buffer, &file, |text| {
+            for (node, bytes) in words(text).filter_map(node_count) {
+                let node = Some(NodeId(node)).filter(|n| is_watched(*n));
+                let sum = huge.entry(node.unwrap_or(ELSEWHERE)).or_default();
+                *sum = sum.saturating_add(bytes?);
+            }
+            Ok(())
+        });
+    }
+    let all = |[anon, file, _]: &[u64; 3]| anon.saturating_add(*file);
+    let unmapped = |[_, file, mapped]: &[u64; 3]| file.saturating_sub(*mapped);
     Ok(Charged {
         at,
         all: sums.iter().map(|(node, of)| (*node, all(of))).collect(),
@@ -65,15 +82,21 @@ pub(crate) fn read(
             .iter()
             .map(|(node, of)| (*node, unmapped(of)))
             .collect(),
+        huge,
     })
 }
 
 impl Charged {
     /// As what is resident, in place of what maps would say.
     pub(crate) fn resident(&self) -> Resident {
+        let mut bytes = self.all.clone();
+        for (node, huge) in &self.huge {
+            let sum = bytes.entry(*node).or_default();
+            *sum = sum.saturating_add(*huge);
+        }
         Resident {
             at: Some(self.at),
-            bytes: self.all.clone(),
+            bytes,
             ..Resident::default()
         }
     }
@@ -89,6 +112,10 @@ impl Charged {
 
     /// Adds what no map shows.
     pub(crate) fn add_unmapped(&self, resident: &mut Resident) {
+        for (node, bytes) in self.huge.iter().filter(|(_, bytes)| **bytes > 0) {
+            let known = resident.bytes.entry(*node).or_default();
+            *known = (*known).max(*bytes);
+        }
         for (node, bytes) in &self.unmapped {
             if *bytes >= LEAST_BYTES || resident.bytes.contains_key(node) {
                 let sum = resident.bytes.entry(*node).or_default();
