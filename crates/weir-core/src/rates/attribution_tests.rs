@@ -362,6 +362,7 @@ proptest! {
                 part: *part,
                 resident: *resident,
                 is_bound: *is_bound,
+                cpus: None,
                 counted: None,
             })
             .collect();

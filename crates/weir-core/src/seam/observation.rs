@@ -101,6 +101,10 @@ pub struct Observation {
     /// Pages that the kernel has migrated, where it counts them. They are in the counts of groups too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_migration: Option<PageMigrationReading>,
+    /// Memory of groups that no workload is known to have, where it is more than a tolerance, ordered by
+    /// group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unowned_memory: Vec<UnownedMemory>,
     /// Workloads, ordered by id.
     pub workloads: Vec<WorkloadReading>,
     /// Counts of the tasks of workloads that use a group, ordered by id, where such events are counted. They
@@ -210,6 +214,15 @@ pub struct ProbeReading {
     pub id: GroupId,
     /// Bytes requested since some start.
     pub read_bytes: Reading<Bytes>,
+}
+
+/// Memory in use that no workload is known to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnownedMemory {
+    /// In which group.
+    pub group: GroupId,
+    /// How much.
+    pub bytes: Bytes,
 }
 
 /// Pages that the kernel has migrated since some start, of the whole machine (`/proc/vmstat`).

@@ -5,7 +5,7 @@
 
 use crate::error::LinuxError;
 use crate::kernel::files::read_path;
-use crate::kernel::parse::sysfs::{list, node_size};
+use crate::kernel::parse::sysfs::{list, node_figure, node_size};
 use crate::kernel::parse::{decimal, lines, words};
 use crate::options::Roots;
 use std::collections::BTreeMap;
@@ -102,20 +102,11 @@ fn node(dir: &Path, id: u32, online: &[u32], with_cpus: &[u32]) -> Result<Node, 
             None => Vec::new(),
         },
         total_bytes: node_size(&meminfo).unwrap_or(0),
-        free_bytes: figure(&meminfo, b"MemFree:").unwrap_or(0),
+        free_bytes: node_figure(&meminfo, b"MemFree:").unwrap_or(0),
         distances: online.iter().copied().zip(distances).collect(),
         reach: reach(&dir.join("access0/initiators"))?,
         blocks: blocks(dir)?,
     })
-}
-
-/// `Node N NAME SIZE kB`, in bytes.
-fn figure(meminfo: &[u8], name: &[u8]) -> Option<u64> {
-    let kib = lines(meminfo).find_map(|line| {
-        let mut parts = words(line).skip(2);
-        (parts.next()? == name).then(|| parts.next()).flatten()
-    });
-    decimal(kib?).ok()?.checked_mul(1024)
 }
 
 pub(crate) fn reach(dir: &Path) -> Result<Reach, LinuxError> {

@@ -361,6 +361,7 @@ impl Platform for LinuxPlatform {
             running: self.counters.running(),
             probe_traffic: Vec::new(),
             page_migration: self.page_migration.read(&self.proc, &mut self.buffer),
+            unowned_memory: view.unowned.clone(),
             workloads,
             task_counts: task_counts.unwrap_or_default(),
             skipped,

@@ -20,6 +20,7 @@ use super::classify::{Classifier, processes, uses};
 use super::cond_resched::CondResched;
 use super::exclude::Rules;
 use super::processes::ProcessCache;
+use super::processes::node_balance::NodeBalance;
 use super::processes::proc_pid::weight_of_nice;
 use super::processes::process_set::ProcessSet;
 use super::task_iter::Tasks;
@@ -129,6 +130,7 @@ pub(crate) struct Discovery {
     is_for_limits: bool,
     /// For files of what is settled.
     kept: Arc<Budget>,
+    pub(crate) balance: NodeBalance,
 }
 
 impl Discovery {
@@ -146,6 +148,7 @@ impl Discovery {
         let tasks = Tasks::begin(options);
         let mut discovery = discovery.with_tasks(tasks).for_limits(!options.read_only);
         discovery.pod_logs = PodLogs::of(&options.roots);
+        discovery.balance = NodeBalance::of(&options.roots);
         discovery
     }
 
@@ -190,6 +193,7 @@ impl Discovery {
             may_rest: false,
             is_for_limits: false,
             kept: Budget::new(0),
+            balance: NodeBalance::default(),
         }
     }
 
@@ -272,6 +276,7 @@ impl Discovery {
         view.tasks = self.tasks.told();
         view.pod_names = self.pod_logs.names();
         view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
+        self.balance.note(&self.groups, &mut view, &mut self.buffer);
         view
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use weir_core::WorkloadId;
 use weir_core::owner::PodNames;
-use weir_core::seam::observation::Skipped;
+use weir_core::seam::observation::{Skipped, UnownedMemory};
 use weir_core::seam::processes::Processes;
 
 /// What a tick needs to know of the slow things.
@@ -18,6 +18,8 @@ pub(crate) struct View {
     /// By id.
     pub(crate) workloads: Vec<Arc<Watched>>,
     pub(crate) skipped: Vec<Skipped>,
+    /// Memory on nodes of groups that no workload has, ordered by group.
+    pub(crate) unowned: Vec<UnownedMemory>,
     /// Where residency comes from, for people.
     pub(crate) residency: String,
     /// Where processes are learned from.

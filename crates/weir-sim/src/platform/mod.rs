@@ -357,6 +357,7 @@ impl Platform for SimPlatform {
             running: Vec::new(),
             probe_traffic: Vec::new(),
             page_migration: None,
+            unowned_memory: Vec::new(),
             workloads,
             task_counts,
             skipped: Vec::new(),

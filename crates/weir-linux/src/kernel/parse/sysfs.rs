@@ -39,14 +39,16 @@ pub fn list(text: &[u8]) -> Result<Vec<u32>, Malformed> {
 /// No such line.
 pub fn node_size(text: &[u8]) -> Result<u64, Malformed> {
     const WANT: Malformed = Malformed("a line \"Node N MemTotal: SIZE kB\"");
-    let size = lines(text).find_map(|line| {
+    node_figure(text, b"MemTotal:").ok_or(WANT)
+}
+
+/// One figure of a node, in bytes (`nodeN/meminfo`, a line `Node N NAME: … kB`; the name with its colon).
+pub(crate) fn node_figure(text: &[u8], name: &[u8]) -> Option<u64> {
+    let kib = lines(text).find_map(|line| {
         let mut parts = words(line).skip(2);
-        (parts.next()? == b"MemTotal:")
-            .then(|| parts.next())
-            .flatten()
+        (parts.next()? == name).then(|| parts.next()).flatten()
     });
-    size.and_then(|kib| decimal(kib).ok()?.checked_mul(1024))
-        .ok_or(WANT)
+    decimal(kib?).ok()?.checked_mul(1024)
 }
 
 /// Read and write counts of one group, in bytes.

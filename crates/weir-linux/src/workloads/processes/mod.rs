@@ -16,6 +16,7 @@
 //! workload cannot be limited.
 
 pub(crate) mod namesakes;
+pub(crate) mod node_balance;
 pub(crate) mod numa_maps;
 pub(crate) mod numa_stat;
 pub(crate) mod proc_pid;

@@ -218,6 +218,7 @@ impl Plant {
             devload: Vec::new(),
             running: Vec::new(),
             page_migration: None,
+            unowned_memory: Vec::new(),
             probe_traffic: Vec::new(),
             workloads: (0..self.names.len()).map(seen).collect(),
             task_counts: Vec::new(),
