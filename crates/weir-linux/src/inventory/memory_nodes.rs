@@ -6,7 +6,7 @@
 use crate::error::LinuxError;
 use crate::kernel::files::read_path;
 use crate::kernel::parse::sysfs::{list, node_figure, node_size};
-use crate::kernel::parse::{decimal, lines, words};
+use crate::kernel::parse::{decimal, words};
 use crate::options::Roots;
 use std::collections::BTreeMap;
 use std::io;

@@ -159,8 +159,8 @@ mod tests {
 
     /// Of the node, in MiB, after the workloads of [`Fake::new`] (64 MiB there).
     fn left(fake: &Fake) -> Option<u64> {
-        let mut discovery =
-            discovery_with(fake, false, &[]).balanced(NodeBalance::of(&fake.roots()));
+        let mut discovery = discovery_with(fake, false, &[]);
+        discovery.balance = NodeBalance::of(&fake.roots());
         let view = discovery.round(Nanos(SECOND));
         assert!(!watched(&view, FIO).uses.is_empty());
         let is_said = view.skipped.iter().any(|note| note.what == "node1");
