@@ -117,7 +117,7 @@ pub struct OwnTraffic {
 }
 
 /// A bound on what another owner moved, of less than this part of a group, leaves the rest a count.
-const UNSURE_RATIO: f64 = 0.02;
+pub const UNSURE_RATIO: f64 = 0.02;
 
 /// What sampled loads and stores read of the device: each of them a line, by the write-allocate rule.
 pub fn sampled_share(loads: f64, stores: f64) -> f64 {
