@@ -28,8 +28,9 @@
 //! group. Alone in its group it has the count all the same: all others are known to have nothing there.
 //!
 //! An owner may count its own bytes, as weir's probe does, and the kernel the pages that it migrates: they
-//! are its part, at most what the group moved. What is left is shared out among the others. Where the kernel's
-//! part is more than 2 % of a group, what is left is no count of a workload, even of one that is alone there.
+//! are its part, at most what the group moved. What is left is shared out among the others. Where the
+//! kernel's part is more than 2 % of a group, what is left is no count of a workload, even of one that is
+//! alone there.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
