@@ -48,6 +48,7 @@ pub use counters::windows;
 pub use error::{LinuxError, hint};
 pub use inventory::bind::{Bound, bind_cgroup_of, bind_self};
 pub use inventory::memory_nodes::{Node, Nodes, Reach};
+pub use inventory::migration_settings::MigrationSettings;
 pub use inventory::numa::nodes_with_memory;
 pub use inventory::{cpu_topology, cxl, virtual_copies};
 pub use kernel::escape::{escape, unescape};

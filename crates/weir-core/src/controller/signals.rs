@@ -379,6 +379,7 @@ impl Signals {
             places: (0..accesses.len()).collect(),
             accesses,
             given_up: Vec::new(),
+            migrated: Vec::new(),
             running_ratio: 1.0,
         }
     }

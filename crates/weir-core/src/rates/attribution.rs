@@ -27,9 +27,10 @@
 //! known either, it may have moved all of it: then CPU time and memory say nothing of any workload in the
 //! group. Alone in its group it has the count all the same: all others are known to have nothing there.
 //!
-//! An owner may count its own bytes, as weir's probe does, and the kernel the pages that it migrates: they are
-//! its part, at most what the group moved. What is left is shared out among the others. Where the kernel's
-//! part is more than 2 % of a group, what is left is no count of a workload, even of one that is alone there.
+//! An owner may count its own bytes, as weir's probe does, and the kernel the pages that it migrates: they
+//! are its part, at most what the group moved. What is left is shared out among the others. Where the
+//! kernel's part is more than 2 % of a group, what is left is no count of a workload, even of one that is
+//! alone there.
 //!
 //! A workload cannot move more than its CPU time allows ([`CPU_BYTES_PER_SEC`]). What a device counts beyond
 //! that was moved by something else (a device's DMA, a guest's host threads, a process that is not seen yet):
@@ -127,7 +128,7 @@ pub struct OwnTraffic {
 pub const CPU_BYTES_PER_SEC: f64 = (32u64 << 30) as f64;
 
 /// A bound on what another owner moved, of less than this part of a group, leaves the rest a count.
-const UNSURE_RATIO: f64 = 0.02;
+pub const UNSURE_RATIO: f64 = 0.02;
 
 /// What sampled loads and stores read of the device: each of them a line, by the write-allocate rule.
 pub fn sampled_share(loads: f64, stores: f64) -> f64 {

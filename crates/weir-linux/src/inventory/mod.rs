@@ -8,6 +8,7 @@ pub(crate) mod driver_groups;
 pub(crate) mod group_nodes;
 pub(crate) mod hypervisor;
 pub(crate) mod memory_nodes;
+pub(crate) mod migration_settings;
 pub(crate) mod node_facts;
 pub(crate) mod numa;
 pub(crate) mod sched_ext_state;

@@ -48,11 +48,23 @@ fn counts(out: &mut dyn Collect, snapshot: &Snapshot, totals: &Totals) {
             }
         }
     }
-    let help = "Part of the device's bytes for which no cgroup and no process is known.";
-    let metric = Metric::counter("weir_cxl_unattributed_bytes", "bytes", help);
-    let mut family = Family::begin(out, metric);
-    for (id, bytes) in &totals.unattributed {
-        family.sample(&[("device", &id.to_string())], bytes.round());
+    let sums = [
+        (
+            "weir_cxl_unattributed_bytes",
+            "Part of the device's bytes for which no cgroup and no process is known.",
+            &totals.unattributed,
+        ),
+        (
+            "weir_cxl_page_migration_bytes",
+            "Of these, bytes that the kernel is known to have moved by migrating pages.",
+            &totals.migrated,
+        ),
+    ];
+    for (name, help, sums) in sums {
+        let mut family = Family::begin(out, Metric::counter(name, "bytes", help));
+        for (id, bytes) in sums {
+            family.sample(&[("device", &id.to_string())], bytes.round());
+        }
     }
 }
 

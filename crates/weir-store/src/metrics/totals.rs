@@ -33,6 +33,8 @@ pub struct Totals {
     pod_names: PodNames,
     /// Bytes that no workload is charged for.
     pub(super) unattributed: BTreeMap<DeviceId, f64>,
+    /// Of these, what the kernel moved by migrating pages.
+    pub(super) migrated: BTreeMap<DeviceId, f64>,
     /// Decisions by their reason.
     pub(super) decisions: [u64; WHYS.len()],
     /// Changes of limits by their kind, and by what became of them.
@@ -59,6 +61,10 @@ impl Totals {
         for state in &plan.devices {
             if let Some(rate) = state.unattributed_bytes_per_sec {
                 *self.unattributed.entry(state.id).or_default() += rate.get() * secs;
+                // Where the traffic is known and no page was migrated, that is none, and not unknown.
+                let migrated = state.migrated_bytes_per_sec.unwrap_or(BytesPerSec::ZERO);
+                let migrated = migrated.get().min(rate.get());
+                *self.migrated.entry(state.id).or_default() += migrated * secs;
             }
         }
         self.add_workloads(seen, plan, secs);

@@ -44,7 +44,8 @@ pub fn knees(state: &Path, machine: &Description) -> Knees {
     machine.devices.iter().filter_map(known).collect()
 }
 
-fn moved(device: &DeviceState) -> Option<BytesPerSec> {
+/// Reads and writes of a device, where both are known.
+pub fn moved(device: &DeviceState) -> Option<BytesPerSec> {
     let known = device.read_bytes_per_sec.zip(device.write_bytes_per_sec);
     known.map(|(read, write)| read + write)
 }

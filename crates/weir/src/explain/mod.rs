@@ -3,6 +3,7 @@
 //! It reads the running weir's snapshot and its list of changes. With neither there is nothing to explain.
 
 mod load;
+mod migration;
 
 use crate::cli::ExplainArgs;
 use crate::cli::exit::{Exit, print, print_json};
@@ -20,10 +21,17 @@ use weir_core::seam::observation::LatencyReading;
 use weir_core::seam::plan::{Decision, DeviceState};
 use weir_core::seam::sched_stats::{SchedStats, WorkloadStats};
 use weir_core::seam::snapshot::Snapshot;
-use weir_linux::Roots;
+use weir_linux::{MigrationSettings, Roots};
 
 /// Names shown when a name was not found.
 const NAMES_SHOWN: usize = 8;
+
+/// What this machine's files say beside the snapshot; nothing of another machine.
+#[derive(Default)]
+struct MachineFiles {
+    knees: Knees,
+    migration: MigrationSettings,
+}
 
 #[derive(Serialize)]
 struct Explanation<'a> {
@@ -72,15 +80,18 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             snapshot.writer_pid
         );
     }
-    let knees = load::knees(&roots.state, &snapshot.description);
-    explain_with(args, &snapshot, &knees, now, |about| {
+    let files = MachineFiles {
+        knees: load::knees(&roots.state, &snapshot.description),
+        migration: migration::settings(&snapshot.plan, roots),
+    };
+    explain_with(args, &snapshot, &files, now, |about| {
         changes::last(&roots.run, args.changes, about)
             .with_context(|| format!("cannot read the changes in {}", roots.run.display()))
     })
 }
 
-/// Explains what a snapshot of a recording shows. The knees of its devices are not in it. `last` as in
-/// [`explain_with`].
+/// Explains what a snapshot of a recording shows. The knees of its devices and the kernel's settings are not
+/// in it. `last` as in [`explain_with`].
 ///
 /// # Errors
 /// As [`explain_with`].
@@ -90,7 +101,7 @@ pub fn explain_snapshot(
     now_ms: u64,
     last: impl FnOnce(&dyn Fn(&MachineChange) -> bool) -> Result<(Vec<MachineChange>, u64)>,
 ) -> Result<Exit> {
-    explain_with(args, snapshot, &Knees::new(), now_ms, last)
+    explain_with(args, snapshot, &MachineFiles::default(), now_ms, last)
 }
 
 /// Explains what a snapshot shows. `last` gives the last changes of the named workloads, and the number of
@@ -101,7 +112,7 @@ pub fn explain_snapshot(
 fn explain_with(
     args: &ExplainArgs,
     snapshot: &Snapshot,
-    knees: &Knees,
+    files: &MachineFiles,
     now_ms: u64,
     last: impl FnOnce(&dyn Fn(&MachineChange) -> bool) -> Result<(Vec<MachineChange>, u64)>,
 ) -> Result<Exit> {
@@ -125,7 +136,7 @@ fn explain_with(
             changes: &changes,
         })?;
     } else {
-        let page = page(snapshot, &chosen, knees, &changes, now_ms);
+        let page = page(snapshot, &chosen, files, &changes, now_ms);
         print(&page)?;
         if unreadable > 0 {
             print(&format!(
@@ -240,16 +251,19 @@ fn sentence(verdict: &Decision, since_ms: Option<u64>, now_ms: u64) -> String {
 fn page(
     snapshot: &Snapshot,
     chosen: &[&Decision],
-    knees: &Knees,
+    files: &MachineFiles,
     changes: &[MachineChange],
     now_ms: u64,
 ) -> String {
     let mut out = String::new();
     // Writing into a String cannot fail, here and below.
     for device in &snapshot.plan.devices {
-        let _ = writeln!(out, "{}", load::device_line(snapshot, device, knees));
+        let _ = writeln!(out, "{}", load::device_line(snapshot, device, &files.knees));
         if let Some(why) = labels::unenforceable(device) {
             let _ = writeln!(out, "  {why}");
+        }
+        if let Some(kernel) = migration::line(device, &files.migration) {
+            let _ = writeln!(out, "  {kernel}");
         }
     }
     if let Some(stats) = &snapshot.scheduler {
@@ -266,7 +280,7 @@ fn page(
         };
     }
     for verdict in chosen {
-        out += &paragraph(snapshot, verdict, knees, now_ms);
+        out += &paragraph(snapshot, verdict, &files.knees, now_ms);
     }
     if !changes.is_empty() {
         let _ = writeln!(out, "\nlast changes");
@@ -381,7 +395,7 @@ mod tests {
             assert_eq!(ids(name), std::slice::from_ref(&pod), "{name}");
         }
         let chosen = choose(&snapshot, Some(uid)).unwrap();
-        let page = page(&snapshot, &chosen, &Knees::new(), &[], 0);
+        let page = page(&snapshot, &chosen, &MachineFiles::default(), &[], 0);
         assert!(
             page.contains(&format!("\npod:2f4c1a7e/0d0d0d0d0d0d  {pod}\n")),
             "{page}"
@@ -392,7 +406,7 @@ mod tests {
     fn a_page_names_the_workload_the_time_the_limit_and_the_reason() {
         let snapshot = snapshot(0, 200.0);
         let chosen = choose(&snapshot, None).unwrap();
-        let page = page(&snapshot, &chosen, &Knees::new(), &[], 63_000);
+        let page = page(&snapshot, &chosen, &MachineFiles::default(), &[], 63_000);
         for part in [
             "cxl0 moves 200 MiB/s, set-point 160 MiB/s",
             "limited to 0.20 CPU for 1 min 3 s: limited by max-min: without a limit it would demand 210 MiB/s",
@@ -418,7 +432,7 @@ mod tests {
             is_by_cpu_alone: false,
         });
         let chosen = choose(&snapshot, None).unwrap();
-        let page = page(&snapshot, &chosen, &Knees::new(), &[], 0);
+        let page = page(&snapshot, &chosen, &MachineFiles::default(), &[], 0);
         let line = "  needs cxl0 most: has 75 % of it, its part is 50 %; no more, because the budget of cxl0 \
                     is shared out\n";
         assert!(page.contains(line), "{page}");
@@ -431,7 +445,7 @@ mod tests {
         light.limit_cpus = Some(weir_core::CpuShare::new(0.07));
         light.intensity_bytes_per_cpu_sec = None;
         let light = snapshot.plan.workloads[1].clone();
-        let page = page(&snapshot, &[&light], &Knees::new(), &[], 63_000);
+        let page = page(&snapshot, &[&light], &MachineFiles::default(), &[], 63_000);
         for part in [
             "  its limit of 0.07 CPU is being lifted: it takes less than its fair share of the set-point\n",
             "  uses 0.01 CPU, MiB per CPU-second: not known\n",
@@ -445,7 +459,7 @@ mod tests {
     fn a_page_of_an_observer_says_what_limits_would_do() {
         let mut snapshot = snapshot(0, 200.0);
         snapshot.limiting = false;
-        let page = page(&snapshot, &[], &Knees::new(), &[], 0);
+        let page = page(&snapshot, &[], &MachineFiles::default(), &[], 0);
         assert!(
             page.contains("no workload is limited: weir observes only\nwith --limit, "),
             "{page}"

@@ -278,14 +278,14 @@ fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
         };
         lines.push(Line::styled(layout.line(row), style));
     }
-    if let Some(why) = super::empty::unseen(model.snapshot()).filter(|_| !model.rows().is_empty()) {
+    if let Some(why) = super::empty::unseen(model.snapshot()).filter(|_| !model.is_empty()) {
         lines.extend(
             textwrap(&why, width)
                 .into_iter()
                 .map(|line| Line::styled(line, DIM)),
         );
     }
-    if model.rows().is_empty() {
+    if model.is_empty() {
         let why = match model.filter() {
             "" => format!(" {}", super::empty::reason(model.snapshot())),
             _ => " no name has that in it; Esc shows all".to_owned(),
@@ -340,6 +340,9 @@ fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) 
     if row.branch.is_some() {
         return "sums of the workloads in it; weir limits each workload by itself".to_owned();
     }
+    if row.is_page_migration {
+        return "weir limits workloads, not the kernel".to_owned();
+    }
     let mut limit = match row.verdict.limit_cpus {
         Some(cpus) => format!("limit {} CPU", text::cpus(cpus)),
         None => "no limit by weir".to_owned(),
@@ -372,6 +375,9 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     let limit = limit_line(row, model.known_since_unix_ms, now_unix_ms);
     let figure = match row.inside {
         Some(_) => "an estimate, the workload's shared out by CPU time",
+        None if row.is_page_migration => {
+            "pages that the kernel counts in /proc/vmstat, up to what the devices count"
+        }
         None => labels::provenance_long(verdict.bandwidth.provenance),
     };
     let name = match &row.inside {

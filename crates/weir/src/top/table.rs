@@ -128,6 +128,7 @@ impl TopColumn {
                 let held = row.held.get();
                 or_dash((held > 0.0).then(|| text::percent(held)))
             }
+            TopColumn::Source if row.is_page_migration => "vmstat".to_owned(),
             TopColumn::Source => labels::provenance(verdict.bandwidth.provenance).to_owned(),
             TopColumn::WaitsIn => or_dash(row.waits_in.as_ref().map(waits_in)),
             TopColumn::Why => labels::verdict_short(verdict).to_owned(),
@@ -229,6 +230,9 @@ pub fn why_long(row: &TopRow) -> String {
     if row.inside.is_some() {
         return "its part of the workload's bytes, by CPU time".to_owned();
     }
+    if row.is_page_migration {
+        return "never limited: the kernel migrates pages".to_owned();
+    }
     let Some(branch) = &row.branch else {
         return labels::verdict_long(&row.verdict);
     };
@@ -297,7 +301,7 @@ pub(super) fn plain(model: &Model, source: &str) -> String {
     for row in model.rows() {
         add(layout.line(row));
     }
-    if model.rows().is_empty() {
+    if model.is_empty() {
         add(empty::reason(model.snapshot()));
     } else if let Some(why) = empty::unseen(model.snapshot()) {
         add(why);

@@ -30,7 +30,7 @@ function madeSource() {
     const rate = three(3.2e6 + 6e5 * Math.sin(at / 40000) + 2e5 * random());
     return { bandwidth_kib_per_sec: rate, read_kib_per_sec: three(rate * 0.7), write_kib_per_sec: three(rate * 0.3),
       unattributed_kib_per_sec: 0, set_point_kib_per_sec: 3.5e6, planned_kib_per_sec: -1, latency_ns: 412,
-      latency: "latency 412 ns by probe", devload: "moderate" };
+      migrated_kib_per_sec: -1, latency: "latency 412 ns by probe", devload: "moderate" };
   }
 
   function figures(slot) {

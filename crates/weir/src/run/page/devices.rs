@@ -29,6 +29,8 @@ struct DeviceFigures {
     read_kib_per_sec: i64,
     write_kib_per_sec: i64,
     unattributed_kib_per_sec: i64,
+    /// Of that, what the kernel moved by migrating pages.
+    migrated_kib_per_sec: i64,
     set_point_kib_per_sec: i64,
     planned_kib_per_sec: i64,
     latency_ns: i64,
@@ -105,6 +107,7 @@ fn figures(
         read_kib_per_sec: mean(read, reads),
         write_kib_per_sec: mean(write, writes),
         unattributed_kib_per_sec: kib_per_sec(state.unattributed_bytes_per_sec),
+        migrated_kib_per_sec: kib_per_sec(state.migrated_bytes_per_sec),
         set_point_kib_per_sec: kib_per_sec(state.set_point_bytes_per_sec),
         planned_kib_per_sec: kib_per_sec(state.planned_bytes_per_sec),
         latency_ns: three_digits(

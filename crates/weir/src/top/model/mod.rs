@@ -6,6 +6,7 @@
 //! about the last second ([`MEAN_MS`]); a figure that is missing in some of these ticks is the mean
 //! of the others. Curves are in [`super::history`], the order of rows as a tree in [`super::tree`].
 
+mod migration_row;
 mod process_rows;
 mod selection;
 mod sort;
@@ -60,6 +61,8 @@ pub struct TopRow {
     pub inside: Option<Inside>,
     /// The stage in which it stalls most, while a profile runs.
     pub waits_in: Option<WaitsIn>,
+    /// It is no workload: the kernel, which migrates pages.
+    pub is_page_migration: bool,
 }
 
 /// What is below an inner cgroup.
@@ -91,6 +94,7 @@ impl TopRow {
             branch: None,
             inside: None,
             waits_in: None,
+            is_page_migration: false,
         }
     }
 }
@@ -277,6 +281,7 @@ impl Model {
                 waits_in: self.waits.as_ref().and_then(|all| all.get(&v.id)).cloned(),
                 ..row(newest, v, &means, all)
             })
+            .chain(self.migration_row(newest, all))
             .filter(|row| wanted.is_empty() || row.label.to_lowercase().contains(&wanted))
             .collect();
         let key = |row: &TopRow| self.key(row);

@@ -87,7 +87,9 @@ impl Model {
     /// something.
     fn open(&mut self, is_open: bool) -> bool {
         let row = self.rows.get(self.selected());
-        let leaf = row.filter(|row| row.branch.is_none() && row.inside.is_none());
+        let is_leaf =
+            |row: &&TopRow| row.branch.is_none() && row.inside.is_none() && !row.is_page_migration;
+        let leaf = row.filter(is_leaf);
         let Some(id) = leaf.map(|row| row.verdict.id.clone()) else {
             return false;
         };

@@ -37,6 +37,7 @@ function showDevice(card, device, named) {
   if (device.planned_kib_per_sec >= 0) pairs.push(["planned", rate(device.planned_kib_per_sec)]);
   if (device.devload) pairs.push(["DevLoad", device.devload]);
   if (device.unattributed_kib_per_sec > 0) pairs.push(["unattributed", rate(device.unattributed_kib_per_sec)]);
+  if (device.migrated_kib_per_sec > 0) pairs.push(["of it page migration", rate(device.migrated_kib_per_sec)]);
   if (named.capacity_kib_per_sec >= 0) pairs.push(["capacity", rate(named.capacity_kib_per_sec)]);
   facts(card.facts, pairs);
 }
