@@ -9,8 +9,8 @@
 //! ([`super::findings`]).
 
 use super::devices::DeviceTrack;
-use super::page_migration::PageMigration;
-use super::probe_traffic::ProbeTraffic;
+use super::own_traffic::page_migration::PageMigration;
+use super::own_traffic::probe_traffic::ProbeTraffic;
 use super::writes::WRITES_PER_STEP;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
 use crate::rates::bandwidth::{Ewma, Meter};

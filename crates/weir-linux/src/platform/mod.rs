@@ -126,21 +126,21 @@ impl LinuxPlatform {
         }
         let scx = Scx::choose(&options, found.counters.are_counted())?;
         found.limited_by(scx.as_ref());
+        let fact_count = found.description.facts.len();
         let (counters, facts) = (&found.counters, &mut found.description.facts);
-        let fact_count = facts.len();
         let waits = crate::counters::latency::open(&roots, &found.topology, counters, facts);
         let shares = TaskTraffic::choose(&options, &mut found.description)?;
         let uncounted = adopt::uncounted(&found.topology, counters);
         hotplug.know(uncounted, shares.is_some());
-        let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
-        let proc = Arc::new(proc?);
+        let proc = open_root(&roots.proc);
+        let proc = Arc::new(proc.map_err(|e| LinuxError::io("open", &roots.proc, e))?);
         let (budget, for_settled) = Budget::of_process();
         let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&proc), Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::of(&options);
-        let discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
-        let mut discovery = discovery.keeping(for_settled);
+        let mut discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone())
+            .keeping(for_settled);
         discovery.watch(groups_on_nodes(&found.counters.groups));
         let leases = LeaseBook::new(&roots, lease_books::BOOKS);
         let backends = Backends {

@@ -171,7 +171,7 @@ fn cgroups(roots: &Roots) -> Vec<(String, String)> {
     };
     let mut found = Vec::new();
     for_each_cgroup(&root, &proc, &mut Buffer::new(), |path, visited| {
-        if let Ok(Visited::Leaf(_) | Visited::SharedDomain(_) | Visited::Container(_)) = visited {
+        if let Ok(Visited::Leaf(..)) = visited {
             let name = escape(path);
             found.push((name.clone(), name));
         }

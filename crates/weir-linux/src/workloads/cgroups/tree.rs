@@ -20,6 +20,7 @@
 
 use super::cgroup_type;
 use super::inner::Inner;
+pub(crate) use super::walk::LeafKind;
 use super::walk::{Visited, for_each_cgroup};
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::{Budget, Kept, Rank, is_want};
@@ -79,17 +80,6 @@ impl Trouble {
             Trouble::Want(why) | Trouble::Other(why) => why,
         }
     }
-}
-
-/// What a leaf is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeafKind {
-    /// It lists its processes, and may be limited.
-    Whole,
-    /// A threaded domain in which a limit would hold back containers of others.
-    SharedDomain,
-    /// A threaded cgroup that holds whole processes, right below their domain, which lists them.
-    Container,
 }
 
 /// One leaf.
@@ -350,7 +340,6 @@ impl CgroupTree {
         let mut wants = Vec::new();
         let budget = &self.budget;
         self.skipped = for_each_cgroup(&self.root, &self.proc, buffer, |path, found| {
-            let mut kind = LeafKind::Whole;
             let found = match found {
                 Ok(Visited::Inner { inode, below }) => {
                     let inner = inner_at(path, inode, below, old_inner.get(path));
@@ -361,19 +350,10 @@ impl CgroupTree {
                     self.domains.insert(path.to_vec(), inode);
                     return;
                 }
-                Ok(Visited::Leaf(dir)) => Ok(dir),
-                Ok(Visited::SharedDomain(dir)) => {
-                    kind = LeafKind::SharedDomain;
-                    Ok(dir)
-                }
-                Ok(Visited::Container(dir)) => {
-                    kind = LeafKind::Container;
-                    Ok(dir)
-                }
+                Ok(Visited::Leaf(dir, kind)) => inode(&dir).map(|stat| (stat.st_ino, dir, kind)),
                 Err(e) => Err(e),
             };
-            let found = found.and_then(|dir| Ok((inode(&dir)?.st_ino, dir)));
-            let (inode, dir) = match found {
+            let (inode, dir, kind) = match found {
                 Ok(found) => found,
                 Err(e) => return wants.push((path.to_vec(), e)),
             };
@@ -392,16 +372,8 @@ impl CgroupTree {
             let before = leaves.len();
             for (path, _) in &wants {
                 keep_below(path, &old, &mut leaves);
-                let inner = old_inner.range(path.clone()..);
-                let inner = inner.take_while(|(known, _)| known.starts_with(path));
-                let inner = inner.filter(|(known, _)| is_below(path, known));
-                self.inner
-                    .extend(inner.map(|(known, inner)| (known.clone(), Arc::clone(inner))));
-                let domains = old_domains.range(path.clone()..);
-                let domains = domains.take_while(|(known, _)| known.starts_with(path));
-                let domains = domains.filter(|(known, _)| is_below(path, known));
-                self.domains
-                    .extend(domains.map(|(known, inode)| (known.clone(), *inode)));
+                self.inner.extend(known_below(path, &old_inner));
+                self.domains.extend(known_below(path, &old_domains));
             }
             self.skipped.push(unseen(error, leaves.len() - before));
             self.descendants = None;
@@ -424,19 +396,25 @@ fn is_below(path: &[u8], known: &[u8]) -> bool {
     matches!(known.get(path.len()), None | Some(b'/'))
 }
 
+/// What was known at `path` and below.
+fn known_below<T: Clone>(
+    path: &[u8],
+    old: &BTreeMap<Vec<u8>, T>,
+) -> impl Iterator<Item = (Vec<u8>, T)> {
+    let known = old.range(path.to_vec()..);
+    let known = known.take_while(move |(known, _)| known.starts_with(path));
+    let known = known.filter(move |(known, _)| is_below(path, known));
+    known.map(|(known, of_it)| (known.clone(), of_it.clone()))
+}
+
 /// What was known at `path` and below stays known.
 fn keep_below(
     path: &[u8],
     old: &BTreeMap<Vec<u8>, Arc<Leaf>>,
     leaves: &mut BTreeMap<Vec<u8>, Arc<Leaf>>,
 ) {
-    let known = old.range(path.to_vec()..);
-    for (known, leaf) in known.take_while(|(known, _)| known.starts_with(path)) {
-        if is_below(path, known) && !leaf.is_gone() {
-            leaves
-                .entry(known.clone())
-                .or_insert_with(|| Arc::clone(leaf));
-        }
+    for (known, leaf) in known_below(path, old).filter(|(_, leaf)| !leaf.is_gone()) {
+        leaves.entry(known).or_insert(leaf);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every cgroup of a tree once; of a threaded domain ([`crate::workloads::cgroups::cgroup_type`]) itself and
-//! none below, or those right below it where these are the workloads. The tree may be hostile: how deep, how long and how many is bounded.
+//! none below, or those right below it where these are the workloads. The tree may be hostile: how deep, how
+//! long and how many is bounded.
 
 use super::cgroup_type::{Domain, is_threaded, is_threaded_domain};
 use crate::kernel::escape::escape;
@@ -29,16 +30,24 @@ struct Waiting {
     depth: usize,
 }
 
+/// What a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeafKind {
+    /// It has no others below it, or is a threaded domain with all that is below it: it lists its processes,
+    /// and may be limited.
+    Whole,
+    /// A threaded domain in which a limit would hold back containers of others.
+    SharedDomain,
+    /// A threaded cgroup that holds whole processes, right below their domain, which lists them.
+    Container,
+}
+
 /// A cgroup.
 pub(crate) enum Visited {
-    /// One without others below it, or a threaded domain.
-    Leaf(OwnedFd),
-    /// A threaded domain in which a limit would hold back containers of others.
-    SharedDomain(OwnedFd),
+    /// One that counts as a leaf.
+    Leaf(OwnedFd, LeafKind),
     /// A threaded domain that is no workload: each cgroup right below it is one.
     DomainOfContainers { inode: u64 },
-    /// One of these.
-    Container(OwnedFd),
     /// With the names of those right below it.
     Inner { inode: u64, below: Vec<Vec<u8>> },
 }
@@ -53,15 +62,12 @@ pub(crate) fn for_each_cgroup(
 ) -> Vec<Skipped> {
     let mut skipped = Vec::new();
     let mut skip = |path: &[u8], why: String| {
-        let what = if path.is_empty() {
-            "/".into()
-        } else {
-            escape(path)
+        let what = match path {
+            b"" => "/".into(),
+            path => escape(path),
         };
-        skipped.push(Skipped {
-            what,
-            why: Missing::Lost(why),
-        });
+        let why = Missing::Lost(why);
+        skipped.push(Skipped { what, why });
     };
     let mut waiting = match children(root) {
         Ok(names) => names.iter().map(|name| below(None, b"", name, 0)).collect(),
@@ -95,24 +101,14 @@ pub(crate) fn for_each_cgroup(
         match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
             // Its threads' processes are those of the root cgroup. Deeper ones are below a domain.
             Ok((_, dir)) if depth == 1 && is_threaded(&dir, buffer) => {}
-            Ok((names, dir)) if names.is_empty() => each(&path, Ok(Visited::Leaf(dir))),
+            Ok((names, dir)) if names.is_empty() => {
+                each(&path, Ok(Visited::Leaf(dir, LeafKind::Whole)));
+            }
             Ok((names, dir)) if is_threaded_domain(&dir, buffer) => {
                 match Domain::of(&dir, &names, proc, buffer) {
-                    Domain::Single => each(&path, Ok(Visited::Leaf(dir))),
-                    Domain::Shared => each(&path, Ok(Visited::SharedDomain(dir))),
-                    Domain::OfContainers => {
-                        if let Ok(stat) = inode(&dir) {
-                            let inode = stat.st_ino;
-                            each(&path, Ok(Visited::DomainOfContainers { inode }));
-                        }
-                        for name in &names {
-                            // One that cannot be opened was removed meanwhile.
-                            if let Ok(child) = open_dir(&dir, name) {
-                                let path = [&path, name.as_slice()].join(&b'/');
-                                each(&path, Ok(Visited::Container(child)));
-                            }
-                        }
-                    }
+                    Domain::Single => each(&path, Ok(Visited::Leaf(dir, LeafKind::Whole))),
+                    Domain::Shared => each(&path, Ok(Visited::Leaf(dir, LeafKind::SharedDomain))),
+                    Domain::OfContainers => containers(&dir, &path, &names, &mut each),
                 }
             }
             Ok((names, dir)) => {
@@ -131,6 +127,26 @@ pub(crate) fn for_each_cgroup(
         }
     }
     skipped
+}
+
+/// The cgroups right below a threaded domain.
+fn containers(
+    dir: &OwnedFd,
+    path: &[u8],
+    names: &[Vec<u8>],
+    each: &mut impl FnMut(&[u8], Result<Visited, Errno>),
+) {
+    if let Ok(stat) = inode(dir) {
+        let inode = stat.st_ino;
+        each(path, Ok(Visited::DomainOfContainers { inode }));
+    }
+    for name in names {
+        // One that cannot be opened was removed meanwhile.
+        if let Ok(child) = open_dir(dir, name) {
+            let path = [path, name.as_slice()].join(&b'/');
+            each(&path, Ok(Visited::Leaf(child, LeafKind::Container)));
+        }
+    }
 }
 
 fn too_many() -> String {

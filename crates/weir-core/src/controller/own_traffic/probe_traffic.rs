@@ -16,14 +16,14 @@ const LIMITS: Limits = Limits {
 
 /// The last reading of each group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ProbeTraffic {
+pub(in crate::controller) struct ProbeTraffic {
     counters: BTreeMap<GroupId, Counter>,
 }
 
 impl ProbeTraffic {
     /// weir as an owner of traffic in groups: it counts what it reads. No signal of a group without two
     /// readings.
-    pub(super) fn read(
+    pub(in crate::controller) fn read(
         &mut self,
         groups: &[GroupRate],
         seen: &[ProbeReading],

@@ -53,7 +53,7 @@ impl Moved {
 
 /// The last counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PageMigration {
+pub(in crate::controller) struct PageMigration {
     demoted: Moved,
     promoted: Moved,
     other: Moved,
@@ -63,7 +63,7 @@ pub(super) struct PageMigration {
 
 /// The kernel's part of each group, in their order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MigratedParts {
+pub(in crate::controller) struct MigratedParts {
     /// One for each group with any, in their order.
     pub signals: Vec<AccessSignal>,
     /// By group, what of it is known to be the kernel's, in bytes per second.
@@ -72,7 +72,7 @@ pub(super) struct MigratedParts {
 
 impl PageMigration {
     /// The kernel as an owner of traffic. Nothing without two readings, and where no pages moved.
-    pub(super) fn read(
+    pub(in crate::controller) fn read(
         &mut self,
         groups: &[GroupRate],
         seen: Option<&PageMigrationReading>,
