@@ -334,6 +334,7 @@ impl Signals {
             accesses,
             given_up: Vec::new(),
             running_ratio: 1.0,
+            migrated: Vec::new(),
         }
     }
 }

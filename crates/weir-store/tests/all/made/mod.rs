@@ -218,6 +218,7 @@ impl Plant {
             devload: Vec::new(),
             running: Vec::new(),
             probe_traffic: Vec::new(),
+            page_migration: None,
             workloads: (0..self.names.len()).map(seen).collect(),
             task_counts: Vec::new(),
             skipped: skipped.into_iter().collect(),
