@@ -381,6 +381,7 @@ impl Signals {
             given_up: Vec::new(),
             migrated: Vec::new(),
             running_ratio: 1.0,
+            migrated: Vec::new(),
         }
     }
 }

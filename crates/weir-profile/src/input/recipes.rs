@@ -12,6 +12,9 @@ use weir_core::{Missing, Nanos, Role, Window, WorkloadId};
 /// Events of other programs that are left out of a file by name; the rest is counted.
 const NOTES_MAX: usize = 40;
 
+/// PMUs of an event that are added up at one place; a socket has fewer boxes. What is more has no role.
+const PMUS_MAX: usize = 512;
+
 /// A role's count, made of events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
@@ -60,8 +63,8 @@ struct EventSum {
     value: Result<u64, Missing>,
     enabled: Nanos,
     running: Nanos,
-    /// Of some modes only.
-    is_partial: bool,
+    /// Names of the rows in it, as perf prints them.
+    names: Vec<String>,
 }
 
 impl EventSum {
@@ -86,6 +89,22 @@ struct Interval {
     length: Option<u64>,
 }
 
+impl Interval {
+    /// Whether an event of the table is counted at a place under another name, so that this row is in it.
+    fn has_other(&self, row: &PerfRow, place: &Place, canonical: &str) -> bool {
+        let name = event_name(&row.event);
+        let all = (row.workload.clone(), row.of);
+        let sums = [place, &all].into_iter();
+        let mut sums = sums.filter_map(|place| self.places.get(place)?.get(canonical));
+        sums.any(|sum| {
+            // The same name once more is another box: what was asked for twice is left out before.
+            let is_other =
+                |other: &String| *other != row.event && event_name(other).overlaps(&name);
+            sum.names.len() >= PMUS_MAX || sum.names.iter().any(is_other)
+        })
+    }
+}
+
 /// Makes windows of what perf counted. `length` is that of the whole, where perf's lines do not say it.
 pub fn windows(
     stat: &PerfStat,
@@ -95,12 +114,17 @@ pub fn windows(
 ) -> WindowFile {
     let mut notes: BTreeSet<String> = BTreeSet::new();
     let mut intervals: BTreeMap<Option<Nanos>, Interval> = BTreeMap::new();
-    // Whole counts first: parts of them (`cycles:u`) are in them.
-    let is_partial = |row: &&PerfRow| event_name(&row.event).is_partial();
-    let whole = stat.rows.iter().filter(|row| !is_partial(row));
-    for row in whole.chain(stat.rows.iter().filter(is_partial)) {
+    // Whole counts first: parts of them (`cycles:u`, a box of an uncore PMU) are in them.
+    let mut rows: Vec<&PerfRow> = stat.rows.iter().collect();
+    rows.sort_by_key(|row| {
+        let name = event_name(&row.event);
+        (name.is_partial(), name.pmu_number().is_some())
+    });
+    let mut fractions = Fractions::new();
+    for row in rows {
         let interval = intervals.entry(row.at).or_default();
-        file(row, interval, naming, &mut notes);
+        let value = value(row, &mut fractions);
+        file(row, value, interval, naming, &mut notes);
     }
     let mut before = Nanos(0);
     let made = intervals.into_iter().map(|(at, interval)| {
@@ -136,26 +160,29 @@ pub fn windows(
 }
 
 /// Puts a line into its interval.
-fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTreeSet<String>) {
+fn file(
+    row: &PerfRow,
+    scaled: Result<u64, Missing>,
+    interval: &mut Interval,
+    naming: &Naming,
+    notes: &mut BTreeSet<String>,
+) {
     let name = event_name(&row.event);
-    let scaled = value(row);
     if name.inside == "duration_time" {
-        interval.length = scaled.ok();
+        // perf has it once: other places, threads and cgroups of the same time did not count it.
+        interval.length = interval.length.max(scaled.ok());
         return;
     }
     let lower = name.inside.to_ascii_lowercase();
-    let general = GENERAL.iter().any(|(known, ..)| *known == lower);
+    let general = name.is_of_cores() && GENERAL.iter().any(|(known, ..)| *known == lower);
     let canonical = naming(name.pmu, name.inside).or_else(|| general.then_some(lower));
     let of = match (row.of, name.pmu_number()) {
         (CountScope::All, Some(number)) => CountScope::Box(number),
         (of, _) => of,
     };
     let place = (row.workload.clone(), of);
-    let is_in_whole = |canonical: &String| {
-        let sum = interval.places.get(&place).and_then(|of| of.get(canonical));
-        name.is_partial() && sum.is_some_and(|sum| !sum.is_partial)
-    };
-    let is_counted = |canonical: &String| is_known_unit(&row.unit) && !is_in_whole(canonical);
+    let is_counted =
+        |name: &String| is_known_unit(&row.unit) && !interval.has_other(row, &place, name);
     let Some(canonical) = canonical.filter(is_counted) else {
         interval.unassigned.push(UnassignedEvent {
             event: row.event.clone(),
@@ -174,7 +201,12 @@ fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTr
     let events = interval.places.entry(place).or_default();
     let times = row.times();
     match events.get_mut(&canonical) {
-        Some(sum) => sum.add(scaled, times),
+        Some(sum) => {
+            sum.add(scaled, times);
+            if !sum.names.contains(&row.event) {
+                sum.names.push(row.event.clone());
+            }
+        }
         None => {
             let (enabled, running) = times;
             events.insert(
@@ -183,7 +215,7 @@ fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTr
                     value: scaled,
                     enabled,
                     running,
-                    is_partial: name.is_partial(),
+                    names: vec![row.event.clone()],
                 },
             );
         }
@@ -194,13 +226,22 @@ fn is_known_unit(unit: &str) -> bool {
     matches!(unit, "" | "msec" | "ns")
 }
 
-/// A count; of milliseconds nanoseconds.
-fn value(row: &PerfRow) -> Result<u64, Missing> {
+/// What rounding left of the windows before, by place and event: of joules and MiB.
+type Fractions<'a> = BTreeMap<(CountScope, Option<&'a str>, &'a str), f64>;
+
+/// A count; of milliseconds nanoseconds. Of others the sum of all windows is rounded, not each window: what
+/// is less than a half in each would be nothing in all.
+fn value<'a>(row: &'a PerfRow, fractions: &mut Fractions<'a>) -> Result<u64, Missing> {
     let value = row.value.clone()?;
-    match row.unit.as_str() {
-        "msec" => value.millions().ok_or_else(|| overflow(&row.event)),
-        _ => Ok(value.rounded()),
+    if row.unit == "msec" {
+        return value.millions().ok_or_else(|| overflow(&row.event));
     }
+    let key = (row.of, row.workload.as_deref(), row.event.as_str());
+    let left = fractions.entry(key).or_insert(0.0);
+    *left += value.fraction;
+    let carried = *left >= 0.5;
+    *left -= f64::from(u8::from(carried));
+    Ok(value.whole.saturating_add(u64::from(carried)))
 }
 
 fn window(from: Nanos, to: Nanos, interval: Interval, recipes: &Recipes) -> Window {

@@ -91,6 +91,92 @@ fn roles_are_sums_and_differences_of_events() {
     );
 }
 
+/// Counters that are asked for by several names count what happened once; others are added up.
+#[test]
+fn names_of_one_counter_are_not_added_up() {
+    let clock = "core.any.any.clock";
+    let lines = |counts: &[(u32, &str)]| -> String {
+        let line = |(value, name): &(u32, &str)| format!("{value},,{name},9,100.00,,\n");
+        counts.iter().map(line).collect()
+    };
+    for (counts, role, sum, left) in [
+        (
+            &[(9, "cycles:p"), (9, "cycles"), (9, "cpu/cycles/")][..],
+            clock,
+            9,
+            2,
+        ),
+        (
+            &[(9, "cycles"), (4, "cycles:u"), (5, "cycles:k")],
+            clock,
+            9,
+            2,
+        ),
+        (
+            &[(4, "cycles:u"), (5, "cycles:k"), (9, "cycles:uk")],
+            clock,
+            9,
+            1,
+        ),
+        (
+            &[(4, "cycles:G"), (5, "cycles:H"), (3, "cycles:u")],
+            clock,
+            9,
+            1,
+        ),
+        (
+            &[(4, "cpu_core/cycles/"), (5, "cpu_atom/cycles/")],
+            clock,
+            9,
+            0,
+        ),
+        (&[(9, "cycles"), (5, "arm_dsu_0/cycles/")], clock, 9, 1),
+        (
+            &[(4, "came [uncore_cha_0]"), (9, "came")],
+            "tor.drd.cxl.inserts",
+            9,
+            1,
+        ),
+        (
+            &[(4, "uncore_cha_0/came/"), (5, "uncore_cha_1/came/")],
+            "tor.drd.cxl.inserts",
+            9,
+            0,
+        ),
+    ] {
+        let window = file(&lines(counts)).windows.remove(0);
+        let of_role = window
+            .machine
+            .iter()
+            .filter(|count| count.role.to_string() == role);
+        let found: u64 = of_role.map(|count| count.value.clone().unwrap()).sum();
+        assert_eq!((found, window.unassigned.len()), (sum, left), "{counts:?}");
+    }
+}
+
+/// Of joules and MiB the sum of all windows is rounded; and places that have no time take none away.
+#[test]
+fn what_is_less_than_one_in_a_window_is_kept_in_the_sum() {
+    let joules: String = (1..=10)
+        .map(|second| {
+            format!("{second}.000000000,0.34,Joules,power/energy-pkg/,9,100.00,,\n{second}.000000000,7,,faults,9,100.00,,\n")
+        })
+        .collect();
+    let made = file(&joules);
+    let energy = made.windows.iter().flat_map(|window| &window.unassigned);
+    let energy = energy.filter(|event| event.event != "faults");
+    assert_eq!(
+        energy
+            .map(|event| event.value.clone().unwrap())
+            .sum::<u64>(),
+        3
+    );
+    let timed = file(
+        "S0,1,7000,ns,duration_time,7000,100.00,,\nS1,0,<not counted>,ns,duration_time,0,100.00,,\n",
+    );
+    assert_eq!(timed.windows[0].length(), Some(Nanos(7000)));
+}
+
 #[test]
 fn intervals_are_windows_and_workloads_are_told_apart() {
     let made = file(

@@ -6,4 +6,5 @@ mod emerald_rapids;
 mod hostile;
 mod import;
 mod memory;
+mod perf_corpus;
 mod table7;

@@ -24,7 +24,7 @@ pub fn row(line: &str, separator: char) -> Result<Option<PerfRow>, PerfStatError
     if is_summary || at.is_some() {
         fields.remove(0);
     }
-    let (of, workload) = place(&mut fields)?;
+    let (of, workload) = place(&mut fields, separator)?;
     if is_metric(&fields) {
         return Ok(None);
     }
@@ -58,7 +58,6 @@ fn time(text: &str) -> Result<Option<Nanos>, PerfStatError> {
     let Some((secs, nanos)) = text.split_once('.') else {
         return Ok(None);
     };
-    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !is_digits(secs) || nanos.len() != 9 || !is_digits(nanos) {
         return Ok(None);
     }
@@ -72,7 +71,10 @@ fn time(text: &str) -> Result<Option<Nanos>, PerfStatError> {
 }
 
 /// Takes the columns that say where, if there are any.
-fn place(fields: &mut Vec<&str>) -> Result<(CountScope, Option<String>), PerfStatError> {
+fn place(
+    fields: &mut Vec<&str>,
+    separator: char,
+) -> Result<(CountScope, Option<String>), PerfStatError> {
     let first = fields.first().map_or("", |field| field.trim());
     if is_value(first) || is_metric(fields) {
         return Ok((CountScope::All, None));
@@ -87,19 +89,51 @@ fn place(fields: &mut Vec<&str>) -> Result<(CountScope, Option<String>), PerfSta
             fields.remove(0);
             Ok((of, None))
         }
-        None if first.contains('-') && is_count_or_metric(&fields[1..]) => {
-            let thread = first.to_owned();
-            fields.remove(0);
-            Ok((CountScope::All, Some(thread)))
+        None => {
+            let columns = thread_columns(fields).ok_or_else(|| no_count(first))?;
+            let thread: Vec<&str> = fields.drain(..columns).collect();
+            let thread = thread.join(&separator.to_string());
+            Ok((CountScope::All, Some(thread.trim().to_owned())))
         }
-        None => Err(no_count(first)),
     }
+}
+
+/// How many columns `COMM-TID` takes: a name of 15 bytes can hold separators.
+fn thread_columns(fields: &[&str]) -> Option<usize> {
+    (1..fields.len().min(17)).find(|next| {
+        let tid = fields[next - 1].rsplit_once('-').map(|(_, tid)| tid.trim());
+        tid.is_some_and(is_digits) && is_count_or_metric(&fields[*next..])
+    })
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// A further metric of the event above stands alone: count, unit, event and what follows are empty.
 fn is_metric(fields: &[&str]) -> bool {
     let is_empty = |field: &&str| field.trim().is_empty();
     fields.iter().take_while(|field| is_empty(field)).count() >= 3 && !fields.iter().all(is_empty)
+}
+
+/// Whether a text is what `--metric-only` prints: names of metrics, and below them figures alone.
+pub fn is_metrics_only(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| super::is_data(line.trim()));
+    let first = lines.next().unwrap_or_default();
+    let second = lines.next();
+    let line = second.unwrap_or(first);
+    let is_blank = |field: &str| field.trim().is_empty();
+    super::SEPARATORS.into_iter().any(|separator| {
+        let fields: Vec<&str> = line.split(separator).collect();
+        let is_figure = |field: &&str| is_blank(field) || number(field).is_some();
+        let mut others = fields.iter().filter(|field| !is_figure(field));
+        let is_place = |field: &str| !matches!(scope(field.trim()), Ok(None));
+        let has_place =
+            others.next().is_none_or(|field| is_place(field)) && others.next().is_none();
+        let is_all_blank = fields.iter().all(|field| is_blank(field));
+        let is_ended = fields.len() > 2 && fields.last().is_some_and(|field| is_blank(field));
+        is_ended && has_place && (second.is_some() || is_all_blank)
+    })
 }
 
 fn is_count_or_metric(fields: &[&str]) -> bool {
@@ -110,7 +144,6 @@ fn is_count_or_metric(fields: &[&str]) -> bool {
 /// be digits, which no unit is.
 fn decimal(fields: &mut Vec<&str>, separator: char) -> String {
     let first = fields.first().map_or("", |field| field.trim()).to_owned();
-    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match fields.get(1).map(|field| field.trim()) {
         Some(second) if separator == ',' && is_digits(&first) && is_digits(second) => {
             let text = format!("{first},{second}");
@@ -143,37 +176,47 @@ struct Tail {
     ratio: Option<f64>,
 }
 
-/// Run time and percent are the first two columns of numbers of which the second is a percentage; what is
-/// before them is the cgroup, and with `-r` the spread.
+/// Run time and percent are the first two columns of numbers of which the second is a percentage with two
+/// digits behind its decimal sign; what is before them is the cgroup, and with `-r` the spread.
 fn tail(rest: &[&str], separator: char) -> Tail {
+    // `99,56` of a locale whose comma is the separator stands in two columns.
+    let field = |place: usize| rest.get(place).map_or("", |field| field.trim());
+    let is_split = |place: usize| {
+        let [one, other] = [place, place + 1].map(field);
+        separator == ',' && is_digits(one) && other.len() == 2 && is_digits(other)
+    };
     let run = |place: usize| {
-        let text = rest.get(place)?.trim();
-        let is_digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        let percent = number(rest.get(place + 1)?)?;
-        (is_digits && percent.whole <= 100).then_some(())?;
+        let text = field(place);
+        let percent = match is_split(place + 1) {
+            true => number(&format!("{},{}", field(place + 1), field(place + 2)))?,
+            false => number(field(place + 1)).filter(|_| field(place + 1).contains(['.', ',']))?,
+        };
+        (is_digits(text) && percent.whole <= 100).then_some(())?;
         Some((Nanos(text.parse().ok()?), percent))
     };
     let found = (0..rest.len()).find_map(|place| Some((place, run(place)?)));
-    let before = found.map_or(rest.len(), |(place, _)| place);
-    let is_name = |field: &&&str| !field.ends_with('%') || field.contains('/');
-    let names: Vec<&str> = rest[..before].iter().filter(is_name).copied().collect();
-    let cgroup = names.join(&separator.to_string());
-    let ratio = found.map(|(place, (_, percent))| {
-        let whole = percent.whole as f64 + percent.fraction;
-        // `99,56` of a locale whose comma is the separator.
-        let behind = rest.get(place + 2).map_or("", |field| field.trim());
-        let is_split = percent.fraction == 0.0 && !rest[place + 1].contains('.');
-        let is_two = behind.len() == 2 && behind.bytes().all(|b| b.is_ascii_digit());
-        let more = if is_split && is_two && separator == ',' {
-            behind.parse::<f64>().unwrap_or(0.0) / 100.0
-        } else {
-            0.0
-        };
-        ((whole + more) / 100.0).min(1.0)
-    });
+    let before = found.map_or(0, |(place, _)| place);
+    let names =
+        rest[..before - spread_columns(&rest[..before], separator)].join(&separator.to_string());
+    let ratio = found.map(|(_, (_, percent))| (percent.whole as f64 + percent.fraction) / 100.0);
     Tail {
-        cgroup: (found.is_some() && !cgroup.is_empty()).then_some(cgroup),
+        cgroup: (!names.is_empty()).then_some(names),
         running: found.map(|(_, (running, _))| running),
-        ratio,
+        ratio: ratio.map(|ratio| ratio.min(1.0)),
+    }
+}
+
+/// How many columns before the run time are the spread of `-r`: `0.02%`, or `0,02%` in one or in two.
+fn spread_columns(before: &[&str], separator: char) -> usize {
+    let Some((last, before)) = before.split_last() else {
+        return 0;
+    };
+    match last.trim().strip_suffix('%') {
+        Some(spread) if spread.contains(['.', ',']) && number(spread).is_some() => 1,
+        Some(cents) if separator == ',' && cents.len() == 2 && is_digits(cents) => {
+            let is_whole = before.last().is_some_and(|whole| is_digits(whole.trim()));
+            2 * usize::from(is_whole)
+        }
+        _ => 0,
     }
 }

@@ -53,4 +53,50 @@ impl EventName<'_> {
     pub fn is_partial(&self) -> bool {
         self.modifiers.contains(['u', 'k', 'h', 'G', 'H'])
     }
+
+    /// Whether the name is of all boxes of an uncore PMU: by CPU older perf prints a line for each of them.
+    pub fn is_of_boxes(&self) -> bool {
+        let is_uncore = |prefix: &&str| {
+            let start = self.inside.get(..prefix.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        };
+        match self.pmu {
+            Some(pmu) => !is_of_cores(pmu) && self.pmu_number().is_none(),
+            None => ["unc_", "umc_"].iter().any(is_uncore),
+        }
+    }
+
+    /// Whether it can be one of the events that all cores have by a name of the kernel's, such as `cycles`.
+    pub fn is_of_cores(&self) -> bool {
+        self.pmu.is_none_or(is_of_cores)
+    }
+
+    /// Whether two names of an event can count the same occurrence of it, so that their sum counts it twice:
+    /// one names all PMUs of which the other names one, and no mode of the one is left out by the other.
+    pub fn overlaps(&self, other: &EventName<'_>) -> bool {
+        let is_any = |name: &EventName<'_>| name.pmu.is_none_or(|pmu| pmu == "cpu");
+        let is_kind_of = |one: &EventName<'_>, other: &EventName<'_>| {
+            let (kind, _) = one.pmu?.rsplit_once('_')?;
+            one.pmu_number()?;
+            Some(other.pmu? == kind)
+        };
+        let is_apart = |letters: &[char]| {
+            let both = [self, other].map(|name| name.modifiers.contains(letters));
+            let is_shared = |letter: &char| {
+                self.modifiers.contains(*letter) && other.modifiers.contains(*letter)
+            };
+            both == [true, true] && !letters.iter().any(is_shared)
+        };
+        let is_same_pmu = self.pmu == other.pmu
+            || is_any(self)
+            || is_any(other)
+            || is_kind_of(self, other) == Some(true)
+            || is_kind_of(other, self) == Some(true);
+        is_same_pmu && !is_apart(&['u', 'k', 'h']) && !is_apart(&['G', 'H'])
+    }
+}
+
+/// PMUs of cores: `cpu`, those of a CPU with two kinds of cores, those of Arm, and the kernel's own.
+fn is_of_cores(pmu: &str) -> bool {
+    pmu == "cpu" || pmu.starts_with("cpu_") || pmu.contains("_pmuv3") || pmu == "software"
 }

@@ -9,8 +9,15 @@ use weir_core::window::CountScope;
 
 /// Reads a line; nothing where it has no count (a metric).
 pub fn row(line: &str) -> Result<Option<PerfRow>, PerfStatError> {
-    let object: Map<String, Value> =
-        serde_json::from_str(line.trim()).map_err(|why| PerfStatError::Json(why.to_string()))?;
+    // Metrics alone (`--metric-only`) are several objects in a line.
+    let objects = serde_json::Deserializer::from_str(line.trim()).into_iter();
+    let objects: Result<Vec<Map<String, Value>>, _> = objects.collect();
+    let mut objects = objects.map_err(|why| PerfStatError::Json(why.to_string()))?;
+    let is_count = |object: &Map<String, Value>| object.contains_key("counter-value");
+    if objects.len() > 1 && objects.iter().any(is_count) {
+        return Err(PerfStatError::Columns);
+    }
+    let object = objects.pop().unwrap_or_default();
     let text = |key: &str| object.get(key).and_then(Value::as_str);
     let Some(count) = object.get("counter-value") else {
         return Ok(None);

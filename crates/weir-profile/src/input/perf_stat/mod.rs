@@ -25,6 +25,8 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 const PROBLEMS_KEPT: usize = 20;
 /// How perf heads a run in a file.
 const STARTED: &str = "# started on";
+/// The head of perf's table for people with `-I`; `--interval-clear` has it above other lines too.
+const TABLE_HEAD: &str = "counts unit events";
 /// Separators that are tried where none is given.
 const SEPARATORS: [char; 5] = [',', ';', '\t', '|', '@'];
 
@@ -73,6 +75,9 @@ pub enum PerfStatError {
     /// No line can be read.
     #[error("no line of `perf stat -x,` or `perf stat -j` is in it")]
     Nothing,
+    /// Metrics without the counts that they are made of.
+    #[error("it has metrics and no counts: count without --metric-only")]
+    MetricsOnly,
     /// A line of other columns.
     #[error("its columns are none of `perf stat -x`: a count, a unit and an event are wanted")]
     Columns,
@@ -202,11 +207,16 @@ type Lines = (Vec<runs::Line>, Vec<usize>, Vec<LineProblem>);
 
 /// Lines with counts, numbers of lines that begin a run, and lines that cannot be read.
 fn lines_of(text: &str, separator: Option<char>) -> Result<Lines, PerfStatError> {
-    let first = text.lines().map(str::trim).find(|line| is_data(line));
-    let first = first.ok_or(PerfStatError::Nothing)?;
-    let is_json = first.starts_with('{');
+    if !text.lines().any(|line| is_data(line.trim())) {
+        return Err(PerfStatError::Nothing);
+    }
+    let mut columns = columns_of(text);
+    let is_json = columns
+        .next()
+        .is_some_and(|line| line.trim_start().starts_with('{'));
     let separator = separator.or_else(|| found(text));
     let (mut lines, mut heads, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    let mut has_metrics = false;
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with(STARTED) {
             heads.push(number);
@@ -221,11 +231,15 @@ fn lines_of(text: &str, separator: Option<char>) -> Result<Lines, PerfStatError>
             None => Err(PerfStatError::Columns),
         };
         match row {
-            Ok(row) => lines.extend(row.map(|row| runs::Line { number, row })),
+            Ok(Some(row)) => lines.push(runs::Line { number, row }),
+            Ok(None) => has_metrics = true,
             Err(why) => problems.push(LineProblem { line: number, why }),
         }
     }
+    let has_metrics = has_metrics || csv::is_metrics_only(text);
     match problems.first() {
+        _ if lines.is_empty() && text.contains(TABLE_HEAD) => Err(PerfStatError::ForPeople),
+        _ if lines.is_empty() && has_metrics => Err(PerfStatError::MetricsOnly),
         Some(problem) if lines.is_empty() => Err(problem.why.clone()),
         None if lines.is_empty() => Err(PerfStatError::Nothing),
         _ => Ok((lines, heads, problems)),
@@ -237,13 +251,18 @@ fn is_data(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
+/// Lines that can be of counts: what perf says of itself with `-v` has no columns.
+fn columns_of(text: &str) -> impl Iterator<Item = &str> {
+    let data = text.lines().filter(|line| is_data(line.trim()));
+    data.filter(|line| {
+        let is_two = |separator| line.matches(separator).nth(1).is_some();
+        line.trim_start().starts_with('{') || SEPARATORS.into_iter().any(is_two)
+    })
+}
+
 /// The separator by which most of the first lines can be read, or are known to be by core and the like.
 fn found(text: &str) -> Option<char> {
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| is_data(line.trim()))
-        .take(40)
-        .collect();
+    let lines: Vec<&str> = columns_of(text).take(40).collect();
     let readable = |separator: char| {
         let short = lines.iter().filter(|line| line.len() <= LINE_BYTES_MAX);
         short

@@ -2,7 +2,7 @@
 //! Which lines belong together. `--summary` prints the sums of all intervals once more, below them; and with
 //! `--append`, `-r 0` or a shell's `>>` several runs are in one text. Counts of two runs are never added up.
 
-use super::{LineProblem, PerfRow, PerfStatError};
+use super::{LineProblem, PerfRow, PerfStatError, event_name};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::Nanos;
 use weir_core::window::CountScope;
@@ -49,6 +49,12 @@ impl PerfRow {
         (self.at, self.of, self.workload.as_deref(), &self.event)
     }
 
+    /// Whether the same line once more is of another box of an uncore PMU: by CPU older perf does not tell
+    /// them apart.
+    fn is_of_boxes(&self) -> bool {
+        matches!(self.of, CountScope::Cpu(_)) && event_name(&self.event).is_of_boxes()
+    }
+
     fn is_whole_time(&self) -> bool {
         self.running_ratio.is_none_or(|ratio| ratio > 0.9999)
     }
@@ -58,6 +64,8 @@ impl PerfRow {
 pub fn starts(lines: &[Line], heads: &[usize]) -> Vec<usize> {
     let mut starts = vec![0];
     let (mut run, mut section) = (0, 0);
+    // Where the section's second event is first.
+    let mut second: Option<usize> = None;
     for place in 1..lines.len() {
         let [before, here] = [place - 1, place].map(|place| &lines[place]);
         let kinds = [&before.row, &here.row].map(PerfRow::kind);
@@ -68,9 +76,7 @@ pub fn starts(lines: &[Line], heads: &[usize]) -> Vec<usize> {
             _ if is_headed => true,
             [Kind::Interval, Kind::Interval] => here.row.at < before.row.at,
             [Kind::Interval, _] => false,
-            [one, other] if one == other => {
-                is_anew(&lines[section..place], &lines[place..], is_alone)
-            }
+            [one, other] if one == other => is_anew(lines, section, place, second, is_alone),
             _ => true,
         };
         if is_new {
@@ -78,20 +84,33 @@ pub fn starts(lines: &[Line], heads: &[usize]) -> Vec<usize> {
             run = place;
         }
         if is_new || kinds[0] != kinds[1] {
-            section = place;
+            (section, second) = (place, None);
+        } else if second.is_none() && here.row.event != lines[section].row.event {
+            second = Some(place);
         }
     }
     starts
 }
 
-/// Whether lines without a time begin anew: the first and the second of them come again. One alone that comes
-/// again below intervals is an event that was asked for twice.
-fn is_anew(section: &[Line], rest: &[Line], is_alone: bool) -> bool {
-    let is_same = |place: usize| match (section.get(place), rest.get(place)) {
+/// Whether lines without a time begin anew at `place`: the first of the section and the first of its second
+/// event come again. By CPU an event has a line for each CPU, and in older perf for each box of its PMU. One
+/// event alone that comes again below intervals is one that was asked for twice.
+fn is_anew(
+    lines: &[Line],
+    section: usize,
+    place: usize,
+    second: Option<usize>,
+    is_alone: bool,
+) -> bool {
+    let is_same = |one: usize, other: usize| match (lines.get(one), lines.get(other)) {
         (Some(one), Some(other)) => one.row.key() == other.row.key(),
         _ => false,
     };
-    is_same(0) && (is_same(1) || (section.len() == 1 && is_alone))
+    is_same(section, place)
+        && match second {
+            Some(second) => is_same(second, place + (second - section)),
+            None => is_alone && !lines[place].row.is_of_boxes(),
+        }
 }
 
 /// A run without its summary, which must be the sum of its intervals.
@@ -112,14 +131,13 @@ pub fn counted_once(lines: Vec<Line>) -> CountedRun {
     }
 }
 
-/// Leaves out lines of an event that was asked for twice, and names these events. By CPU they are boxes of an
-/// uncore PMU, which older perf does not tell apart.
+/// Leaves out lines of an event that was asked for twice, and names these events.
 fn once(lines: Vec<Line>) -> (Vec<Line>, BTreeSet<String>) {
     let mut kept: BTreeMap<RowKey<'_>, usize> = BTreeMap::new();
     let mut is_kept = vec![true; lines.len()];
     let mut twice = BTreeSet::new();
     for (place, Line { row, .. }) in lines.iter().enumerate() {
-        if matches!(row.of, CountScope::Cpu(_)) {
+        if row.is_of_boxes() {
             continue;
         }
         let first = *kept.entry(row.key()).or_insert(place);

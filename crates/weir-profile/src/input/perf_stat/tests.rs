@@ -57,6 +57,21 @@ fn each_option_changes_the_columns() {
     let cgroup = one("12345,,cycles,system.slice/a,b.service,2000,25.00,,");
     assert_eq!(cgroup.workload.as_deref(), Some("system.slice/a,b.service"));
     assert_eq!(cgroup.times(), (Nanos(8000), Nanos(2000)));
+    // A number is a name as well: the percentage has two digits behind its point.
+    let number = one("<not counted>,,cycles,1000,0,100.00,,");
+    assert_eq!(
+        (number.workload.as_deref(), number.running),
+        (Some("1000"), Some(Nanos(0)))
+    );
+    let repeated = one("10,64,msec,task-clock,6,44%,10637291,100,00,0,CPUs utilized");
+    assert_eq!(
+        (repeated.workload, repeated.running),
+        (None, Some(Nanos(10_637_291)))
+    );
+    let repeated = one("174,,page-faults,b/50%,0,77%,10637291,100,00,15,K/sec");
+    assert_eq!(repeated.workload.as_deref(), Some("b/50%"));
+    let comma = one("a b,c-4711,99,,cycles,2000,100.00,,");
+    assert_eq!(comma.workload.as_deref(), Some("a b,c-4711"));
     let thread = one("fio-4711,99,,cycles,2000,100.00,,");
     assert_eq!(thread.workload.as_deref(), Some("fio-4711"));
     let terms = one("7,,cpu/event=0x3c,umask=0x0/u,1000,50.00,,");

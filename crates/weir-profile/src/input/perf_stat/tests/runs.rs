@@ -134,7 +134,26 @@ fn an_event_that_was_asked_for_twice_counts_once() {
     assert!(stat.notes[0].contains("clock was asked for twice"));
     // Boxes that perf does not tell apart, by CPU, are all of them.
     let boxes = "CPU0,9,,clock,9,100.00,,\nCPU0,1,,came,9,100.00,,\nCPU0,8,,clock,9,100.00,,\n";
-    assert_eq!(sum(&whole(boxes), "clock"), 17);
+    assert_eq!(sum(&whole(boxes), "clock"), 9);
+    for name in [
+        "unc_cha_clockticks",
+        "UNC_M_CLOCKTICKS",
+        "uncore_cha/event=1/",
+    ] {
+        let boxes = boxes.replace("clock", name);
+        assert_eq!(sum(&whole(&boxes), name), 17, "{name}");
+    }
+    let by_cpu = |event: &str, value: u32| {
+        format!("CPU0,{value},,{event},9,100.00,,\nCPU1,{value},,{event},9,100.00,,\n")
+    };
+    // An event has a line for each CPU: two of them again are no second run.
+    let asked = by_cpu("clock", 9) + &by_cpu("came", 1) + &by_cpu("clock", 9) + &by_cpu("held", 2);
+    assert_eq!(sum(&whole(&asked), "clock"), 18);
+    let again = by_cpu("clock", 9) + &by_cpu("came", 1);
+    let why = read(&(again.clone() + &again), None).unwrap_err();
+    assert_eq!(why, PerfStatError::Runs { line: 5, count: 2 });
+    let alone = "CPU0,9,,unc_cha_clockticks,9,100.00,,\nCPU0,8,,unc_cha_clockticks,9,100.00,,\n";
+    assert_eq!(sum(&whole(alone), "unc_cha_clockticks"), 17);
     let summed = "1.000000000,7,,clock,9,100.00,,\n1.000000000,7,,clock,9,100.00,,\n\
                   summary,7,,clock,9,100.00,,\nsummary,7,,clock,9,100.00,,\n";
     assert_eq!(sum(&whole(summed), "clock"), 7);
@@ -171,6 +190,22 @@ fn metrics_are_nothing_that_is_left_out() {
             .problem_count,
         1
     );
+}
+
+#[test]
+fn metrics_alone_are_refused_as_such() {
+    for text in [
+        " time,insn per cycle,branch-misses,\n     1.000137841,0.87,1.24,\n",
+        "insn per cycle;tma_memory_bound;\nS0;2;0.87;20.1;\n",
+        "\n,,\n",
+        "{}\n{\"metric-value\" : \"\"}{\"metric-value\" : \"\"}\n",
+        "{\"interval\" : 1.000137841, \"insn per cycle\" : \"0.87\"}\n",
+    ] {
+        let why = read(text, None).unwrap_err();
+        assert_eq!(why, PerfStatError::MetricsOnly, "{text}");
+    }
+    let cut = "{\"metric-value\" : \"1\"}{\"metric-val";
+    assert!(matches!(read(cut, None), Err(PerfStatError::Json(_))));
 }
 
 #[test]
