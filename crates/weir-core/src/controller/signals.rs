@@ -113,7 +113,7 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
     signals
 }
 
-/// Memory of a group that no workload is known to have, as one more user: who runs on it is not known, so it
+/// Memory of a group that no workload is known to have, as one more user: what runs on it is not known, so it
 /// is taken to be used as much as the rest, by as much CPU time as all known users of the group have.
 fn of_unowned(
     memory: &UnownedMemory,
@@ -379,9 +379,7 @@ impl Signals {
             places: (0..accesses.len()).collect(),
             accesses,
             given_up: Vec::new(),
-            migrated: Vec::new(),
             running_ratio: 1.0,
-            migrated: Vec::new(),
         }
     }
 }

@@ -123,8 +123,8 @@ pub struct OwnTraffic {
     pub write: f64,
 }
 
-/// No core moves as much as this, in bytes per second of CPU time: its buffers for lines that it waits for, at
-/// the latency of local memory, give less than half of it.
+/// No core moves as much as this, in bytes per second of CPU time: its buffers for lines that it waits for,
+/// at the latency of local memory, give less than half of it.
 pub const CPU_BYTES_PER_SEC: f64 = (32u64 << 30) as f64;
 
 /// A bound on what another owner moved, of less than this part of a group, leaves the rest a count.

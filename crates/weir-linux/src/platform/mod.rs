@@ -185,8 +185,7 @@ impl LinuxPlatform {
         };
         platform.note_sources();
         platform.say_nodes(&found.topology);
-        platform.claim()?;
-        Ok(platform)
+        platform.claim().map(|()| platform)
     }
 
     /// Takes the right to limit where it is wanted, and notes what an earlier weir had left.

@@ -69,24 +69,18 @@ pub(crate) fn for_each_cgroup(
         let why = Missing::Lost(why);
         skipped.push(Skipped { what, why });
     };
-    let mut waiting = match children(root) {
-        Ok(names) => names.iter().map(|name| below(None, b"", name, 0)).collect(),
-        Err(e) => {
-            if is_want(e) {
-                each(b"", Err(e));
-            } else {
-                skip(b"", e.to_string());
-            }
-            Vec::new()
+    let names = children(root).unwrap_or_else(|e| {
+        match is_want(e) {
+            true => each(b"", Err(e)),
+            false => skip(b"", e.to_string()),
         }
-    };
+        Vec::new()
+    });
+    let first = names.iter().map(|name| below(None, b"", name, 0));
+    let mut waiting: Vec<Waiting> = first.collect();
     let mut dirs = 0;
-    while let Some(Waiting {
-        parent,
-        path,
-        depth,
-    }) = waiting.pop()
-    {
+    while let Some(next) = waiting.pop() {
+        let (parent, path, depth) = (next.parent, next.path, next.depth);
         dirs += 1;
         if dirs > DIRS_MAX {
             skip(&path, too_many());

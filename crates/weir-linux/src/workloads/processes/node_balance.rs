@@ -119,7 +119,7 @@ fn huge_pages(node: &OwnedFd, buffer: &mut Buffer) -> HugePages {
         return found;
     };
     let mut sizes = Vec::new();
-    // A size that is not seen makes the rest look larger by it: no workload is charged for more because of it.
+    // A size that is not seen makes the rest look larger by it: no workload is charged for more.
     let _ = for_each_dir(&dir, SIZES_MAX, |name| sizes.push(name.to_vec()));
     for name in sizes {
         let kib = name

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Shared memory is in both: a file there is charged to its writer, and while any process has it mapped, the
-//! maps say whose it is. Pages of a file on a disk are charged to the cgroup that had them read. Huge pages of
-//! hugetlb have files of their own (`hugetlb.SIZE.numa_stat`, Linux 5.17), and are never in `memory.*`. Maps
-//! show those that are mapped: the larger of the two counts.
+//! maps say whose it is. Pages of a file on a disk are charged to the cgroup that had them read. Huge pages
+//! of hugetlb have files of their own (`hugetlb.SIZE.numa_stat`, Linux 5.17), and are never in `memory.*`.
+//! Maps show those that are mapped: the larger of the two counts.
 
 use super::Resident;
 use super::numa_maps::ELSEWHERE;

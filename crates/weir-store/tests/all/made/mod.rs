@@ -220,7 +220,6 @@ impl Plant {
             page_migration: None,
             unowned_memory: Vec::new(),
             probe_traffic: Vec::new(),
-            page_migration: None,
             workloads: (0..self.names.len()).map(seen).collect(),
             task_counts: Vec::new(),
             skipped: skipped.into_iter().collect(),
