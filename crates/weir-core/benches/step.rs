@@ -48,7 +48,6 @@ fn machine() -> Description {
                 size_bytes: Bytes(1 << 36),
             })
             .collect(),
-        task_events: Vec::new(),
         actuator: Some(Actuator {
             name: "bench".into(),
             levers: vec![weir_core::seam::topology::Lever::CpuTime],
@@ -59,7 +58,7 @@ fn machine() -> Description {
             min_quota_ns: Nanos(0),
             is_exact: false,
         }),
-        facts: Vec::new(),
+        ..Description::default()
     }
 }
 
