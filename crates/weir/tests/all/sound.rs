@@ -40,7 +40,9 @@ fn a_jump_costs_one_figure_and_its_reason_is_there() {
         "{known} of {}",
         rates.len()
     );
-    assert!(rates.last().unwrap().is_some_and(|rate| rate > 0.0));
+    // It goes on after the second one. In a single tick a busy machine may not have moved the counters.
+    let after = rates.iter().rev().take(8).flatten();
+    assert!(after.into_iter().any(|rate| *rate > 0.0), "{rates:?}");
     let said = |line: &Value| {
         line["skipped"]
             .to_string()
