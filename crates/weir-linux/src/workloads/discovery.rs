@@ -148,7 +148,7 @@ impl Discovery {
         let tasks = Tasks::begin(options);
         let mut discovery = discovery.with_tasks(tasks).for_limits(!options.read_only);
         discovery.pod_logs = PodLogs::of(&options.roots);
-        discovery.balance = NodeBalance::of(&options.roots);
+        discovery.balance = NodeBalance::of(options);
         discovery
     }
 

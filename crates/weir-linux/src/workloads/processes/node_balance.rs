@@ -15,7 +15,7 @@ use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::files::{Buffer, for_each_dir, open_dir, open_root};
 use crate::kernel::parse::decimal;
 use crate::kernel::parse::sysfs::node_figure;
-use crate::options::Roots;
+use crate::options::Options;
 use crate::workloads::view::View;
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
@@ -37,9 +37,11 @@ pub(crate) struct NodeBalance {
 }
 
 impl NodeBalance {
-    pub(crate) fn of(roots: &Roots) -> NodeBalance {
+    /// Where weir limits there is none: memory that grew since it was read would change limits.
+    pub(crate) fn of(options: &Options) -> NodeBalance {
+        let nodes = options.roots.sys.join("devices/system/node");
         NodeBalance {
-            nodes: open_root(&roots.sys.join("devices/system/node")).ok(),
+            nodes: options.read_only.then(|| open_root(&nodes).ok()).flatten(),
         }
     }
 
@@ -146,6 +148,7 @@ fn huge_pages(node: &OwnedFd, buffer: &mut Buffer) -> HugePages {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+    use crate::options::By;
     use crate::workloads::discovery::tests::{FIO, SECOND, discovery_with, watched};
     use weir_core::Nanos;
 
@@ -160,7 +163,10 @@ mod tests {
     /// Of the node, in MiB, after the workloads of [`Fake::new`] (64 MiB there).
     fn left(fake: &Fake) -> Option<u64> {
         let mut discovery = discovery_with(fake, false, &[]);
-        discovery.balance = NodeBalance::of(&fake.roots());
+        discovery.balance = NodeBalance::of(&Options {
+            read_only: true,
+            ..fake.options(By::Cgroup)
+        });
         let view = discovery.round(Nanos(SECOND));
         assert!(!watched(&view, FIO).uses.is_empty());
         let is_said = view.skipped.iter().any(|note| note.what == "node1");
