@@ -79,7 +79,7 @@ pub struct DeviceState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_bytes_per_sec: Option<BytesPerSec>,
     /// The set-point cannot be held, because of traffic that is not limited. Nothing is limited to less than
-    /// its fair share of the set-point meanwhile.
+    /// half of its fair share of the set-point meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unenforceable: Option<Unenforceable>,
 }

@@ -131,8 +131,6 @@ fn an_excluded_workload_is_never_limited_and_its_traffic_is_taken_off() {
     let mut plant = Plant::new(8, 5);
     let kept = plant.add("/kept", 0.5);
     plant.readers[kept].excluded = true;
-    // What it moves is within its fair share: all that is above that would be taken off the goal.
-    plant.readers[kept].weight = 1_000.0;
     let mut lp = controlled(plant, Policy::MaxMin);
     lp.run_ms(20_000);
     assert_eq!(lp.plant.reader("/kept").writes, 0);

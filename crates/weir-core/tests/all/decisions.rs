@@ -141,9 +141,9 @@ fn cpus_that_went_offline_were_used_until_then() {
 
 #[test]
 fn traffic_that_cannot_be_limited_is_taken_off_first() {
-    // Of 1e6, 2e5 go to an excluded workload and 1e5 have no owner: 3.5e5 remain for each of two.
+    // Of 1e6, 4e5 go to an excluded workload and 2e5 have no owner: 2e5 remain for each of two.
     let groups = [group(0, 0), group(0, 1), group(0, 2)];
-    let rates = [(groups[0], 4e6), (groups[1], 2e5), (groups[2], 1e5)];
+    let rates = [(groups[0], 4e6), (groups[1], 4e5), (groups[2], 2e5)];
     let mut kept = steady("/kept", 1.0, &[groups[1]]);
     kept.excluded = true;
     let heavy = |id| steady(id, 1.0, &[groups[0]]);
@@ -155,14 +155,14 @@ fn traffic_that_cannot_be_limited_is_taken_off_first() {
         near(
             "allowed",
             found.allowed_bytes_per_sec.expect("set-point").get(),
-            3.5e5,
+            2e5,
         );
         assert_eq!(found.bandwidth.provenance, Provenance::Apportioned);
     }
     let unowned = plan.devices[0]
         .unattributed_bytes_per_sec
         .expect("counters are there");
-    near("without an owner", unowned.get(), 1e5);
+    near("without an owner", unowned.get(), 2e5);
     assert_eq!(decision(&plan, "/kept").allowed_bytes_per_sec, None);
 }
 

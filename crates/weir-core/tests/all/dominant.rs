@@ -191,9 +191,9 @@ fn what_may_not_be_limited_is_taken_off_first() {
     near("first", allowed(&plan, "/first"), 0.4e6);
     near("target", fair(&plan, "/first").target_ratio, 0.5);
     assert_eq!(decision(&plan, "/kernel").fair, None);
-    // More than its fair share, a third of the device: the others keep theirs.
+    // More than its fair share, a third of the device: the others pay for that.
     let plan = beside_kernel(0.6e6).ticks(20);
-    near("first", allowed(&plan, "/first"), 1e6 / 3.0);
+    near("first", allowed(&plan, "/first"), 0.2e6);
     // It takes all: limits of the others would remove less than half of the overload. None is set, and the
     // reason names the device.
     let plan = beside_kernel(2e6).ticks(40);

@@ -2,10 +2,20 @@
 //! What each user of a device keeps, whatever is not limited beside it.
 //!
 //! Workloads that weir may not limit, and traffic of no workload, take part in this division with their
-//! weight. What one of them moves beyond its fair share is taken off the goal and not off the others: these
-//! keep their demand up to their own fair share of the *whole* set-point. If what they keep and what is not
-//! limited are together more than the set-point, then the set-point cannot be held (*unenforceable*), and
-//! nothing is limited harder than to its fair share.
+//! weight. What one of them moves beyond its fair share is taken off the goal. A workload that uses no more
+//! than its own fair share of the *whole* set-point keeps that. The others pay, as long as that holds the
+//! set-point at a price that they can bear: with `left` for them, and `fair` the sum of their fair shares,
+//! they have together
+//!
+//! ```text
+//! left ≥ fair/2       left             the set-point is held
+//! 0 < left < fair/2   fair − left      more and more is let go: it cannot be held
+//! left ≤ 0            fair             nothing is limited harder than to its fair share
+//! ```
+//!
+//! This never jumps, and none has less than half of its fair share. Where the set-point is held, an error of
+//! attribution cancels: what is wrongly not theirs makes their part and their bytes per CPU-second smaller
+//! alike. A guarantee of the whole fair share would not let it: it held a device at 133 % of its set-point.
 //!
 //! A limit must also be worth its cost. Let `excess` be what the device moves above the set-point when all
 //! limits of this division are in force, and `gain` what these limits take away. Where `excess ≥ gain` the
@@ -47,9 +57,27 @@ pub(super) fn keep(
     correction: f64,
 ) -> KeptParts {
     let all = || users.claims.iter().chain(users.unlimited);
+    let unlimited: f64 = users.unlimited.iter().map(|d| d.bytes_per_sec.get()).sum();
     let kept = |total: f64| -> Vec<f64> {
         let level = fair_level(all(), total);
-        let least = |claim: &Demand| claim.bytes_per_sec.get().min(level * claim.weight);
+        let demand = |claim: &Demand| claim.bytes_per_sec.get();
+        let is_large = |claim: &&Demand| demand(claim) > level * claim.weight;
+        let fair: f64 = users
+            .claims
+            .iter()
+            .filter(is_large)
+            .map(|c| level * c.weight)
+            .sum();
+        let small = users.claims.iter().filter(|claim| !is_large(claim));
+        let left = (total - unlimited - small.map(demand).sum::<f64>()).max(0.0);
+        let price = match fair > 0.0 {
+            true => (left.max(fair - left) / fair).min(1.0),
+            false => 1.0,
+        };
+        let least = |claim: &Demand| match is_large(&claim) {
+            true => level * claim.weight * price,
+            false => demand(claim),
+        };
         let mut each: Vec<f64> = users.claims.iter().map(least).collect();
         if matches!(policy, Policy::Proportional | Policy::BalancePoint) {
             let of_policy = split(policy, users.claims, BytesPerSec::new(total));
@@ -60,7 +88,6 @@ pub(super) fn keep(
         each
     };
     let each = kept(set_point);
-    let unlimited: f64 = users.unlimited.iter().map(|d| d.bytes_per_sec.get()).sum();
     let excess = each.iter().sum::<f64>() + unlimited - set_point;
     KeptParts {
         excess: if excess > set_point * TOLERANCE {

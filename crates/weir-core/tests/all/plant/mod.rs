@@ -68,7 +68,6 @@ pub struct Reader {
     pub duty: f64,
     pub kappa: f64,
     pub excluded: bool,
-    pub weight: f64,
     pub bytes: f64,
     pub cpu_ns: u64,
     pub throttled_ns: u64,
@@ -163,7 +162,6 @@ impl Plant {
             duty,
             kappa: KAPPA,
             excluded: false,
-            weight: 100.0,
             bytes: 0.0,
             cpu_ns: 0,
             throttled_ns: 0,
@@ -255,7 +253,6 @@ impl Plant {
         WorkloadReading {
             throttled_ns: Reading::new(at, Nanos(reader.throttled_ns)),
             excluded: reader.excluded.then(excluded),
-            weight: reader.weight,
             ..workload(reader.id.clone(), at, reader.cpu_ns as f64, &[GROUP])
         }
     }
