@@ -3,8 +3,8 @@
 //!
 //! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
 //! off first: excluded workloads, traffic of no workload, and what is too small to matter. It is taken off
-//! the goal, and not off the small ([`fair_parts`]). The rest is split by the policy ([`crate::policy`]): of several devices one by
-//! one, or with policy drf all of them and CPU time together ([`super::dominant`]).
+//! the goal, and not off the small ([`fair_parts`]). The rest is split by the policy ([`crate::policy`]): of
+//! several devices one by one, or with policy drf all of them and CPU time together ([`super::dominant`]).
 
 pub(super) mod fair_parts;
 
