@@ -31,6 +31,7 @@ use crate::workloads::discovery::{Discovery, View, WorkloadSource};
 use crate::workloads::discovery_thread::Pace;
 use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::Wanted;
+use crate::workloads::processes::node_balance::NodeBalance;
 use crate::workloads::processes::sched_policy;
 use adopt::Stale;
 use cpus::CPUS_EVERY;
@@ -90,6 +91,7 @@ pub struct LinuxPlatform {
     fact_count: usize,
     stale: Stale,
     page_migration: PageMigration,
+    balance: NodeBalance,
     buffer: Buffer,
     space: Vec<u8>,
 }
@@ -132,13 +134,12 @@ impl LinuxPlatform {
         let shares = TaskTraffic::choose(&options, &mut found.description)?;
         let uncounted = adopt::uncounted(&found.topology, counters);
         hotplug.know(uncounted, shares.is_some());
-        let proc = open_root(&roots.proc);
-        let proc = Arc::new(proc.map_err(|e| LinuxError::io("open", &roots.proc, e))?);
+        let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
+        let proc = Arc::new(proc?);
         let (budget, for_settled) = Budget::of_process();
         let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&proc), Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
-        let root = tree.root();
-        let rules = Rules::of(&options);
+        let (root, rules) = (tree.root(), Rules::of(&options));
         let mut discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone())
             .keeping(for_settled);
         discovery.watch(groups_on_nodes(&found.counters.groups));
@@ -179,6 +180,7 @@ impl LinuxPlatform {
             fact_count,
             stale: Stale::default(),
             page_migration: PageMigration::default(),
+            balance: NodeBalance::of(&options),
             buffer: Buffer::new(),
             space: Vec::new(),
             roots,
@@ -337,6 +339,10 @@ impl Platform for LinuxPlatform {
         }
         skipped.extend(self.backends.unenforced());
         skipped.extend(self.hotplug.standing());
+        let unowned_memory = self.balance.read(&view, &mut skipped, &mut self.buffer);
+        if self.balance.wants_search() {
+            self.balance.searches(self.pace.search());
+        }
         let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
         skipped.extend(dropped);
         self.stale.settle(&view);
@@ -360,7 +366,7 @@ impl Platform for LinuxPlatform {
             running: self.counters.running(),
             probe_traffic: Vec::new(),
             page_migration: self.page_migration.read(&self.proc, &mut self.buffer),
-            unowned_memory: view.unowned.clone(),
+            unowned_memory,
             workloads,
             task_counts: task_counts.unwrap_or_default(),
             skipped,

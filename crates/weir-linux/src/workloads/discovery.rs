@@ -20,7 +20,7 @@ use super::classify::{Classifier, processes, uses};
 use super::cond_resched::CondResched;
 use super::exclude::Rules;
 use super::processes::ProcessCache;
-use super::processes::node_balance::NodeBalance;
+use super::processes::node_balance::owned;
 use super::processes::proc_pid::weight_of_nice;
 use super::processes::process_set::ProcessSet;
 use super::task_iter::Tasks;
@@ -38,7 +38,7 @@ use weir_core::seam::observation::{Excluded, Skipped, Use};
 use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, Missing, Nanos, WorkloadId};
 
-pub(crate) use super::view::View;
+pub(crate) use super::view::{Process, View};
 
 /// Time for scans of memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
@@ -83,21 +83,6 @@ impl WorkloadSource {
     }
 }
 
-/// A process as a workload.
-#[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) pid: u32,
-    pub(crate) start_ticks: u64,
-    pub(crate) gone: AtomicBool,
-}
-
-impl Process {
-    /// `pid:PID@STARTTIME`: a recycled process id is another workload.
-    pub(crate) fn id(&self) -> WorkloadId {
-        WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks))
-    }
-}
-
 /// What workloads are, and what remembers them.
 enum Finder {
     Cgroups {
@@ -130,7 +115,6 @@ pub(crate) struct Discovery {
     is_for_limits: bool,
     /// For files of what is settled.
     kept: Arc<Budget>,
-    pub(crate) balance: NodeBalance,
 }
 
 impl Discovery {
@@ -148,7 +132,6 @@ impl Discovery {
         let tasks = Tasks::begin(options);
         let mut discovery = discovery.with_tasks(tasks).for_limits(!options.read_only);
         discovery.pod_logs = PodLogs::of(&options.roots);
-        discovery.balance = NodeBalance::of(options);
         discovery
     }
 
@@ -193,7 +176,6 @@ impl Discovery {
             may_rest: false,
             is_for_limits: false,
             kept: Budget::new(0),
-            balance: NodeBalance::default(),
         }
     }
 
@@ -250,6 +232,14 @@ impl Discovery {
         }
     }
 
+    /// Memory has come, and it is not known which workload has it: what may have grown is read again.
+    pub(crate) fn search(&mut self) {
+        self.members.search();
+        if let Finder::Cgroups { cached, .. } = &mut self.finder {
+            cached.iter_mut().for_each(|(_, cgroup)| cgroup.search());
+        }
+    }
+
     /// Whether there is a process of which the memory was never read.
     pub(crate) fn has_unread(&self) -> bool {
         self.members.has_unread()
@@ -276,7 +266,7 @@ impl Discovery {
         view.tasks = self.tasks.told();
         view.pod_names = self.pod_logs.names();
         view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
-        self.balance.note(&self.groups, &mut view, &mut self.buffer);
+        view.owned = owned(&self.groups, &view.workloads);
         view
     }
 

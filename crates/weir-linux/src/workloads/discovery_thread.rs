@@ -53,6 +53,7 @@ struct Orders {
     number: u64,
     groups: Option<Vec<GroupOnNode>>,
     rules: Option<Rules>,
+    search: bool,
 }
 
 impl Orders {
@@ -63,6 +64,9 @@ impl Orders {
         }
         if let Some(rules) = self.rules {
             discovery.follow_rules(rules);
+        }
+        if self.search {
+            discovery.search();
         }
     }
 }
@@ -148,6 +152,12 @@ impl Pace {
     /// The rules that count from the next round on. Views made with them have at least this number.
     pub(crate) fn follow_rules(&mut self, rules: Rules) -> u64 {
         self.order(|orders| orders.rules = Some(rules))
+    }
+
+    /// Memory has come whose owner is to be found by the next round. Views made after it have at least this
+    /// number.
+    pub(crate) fn search(&mut self) -> u64 {
+        self.order(|orders| orders.search = true)
     }
 
     fn order(&mut self, add: impl FnOnce(&mut Orders)) -> u64 {

@@ -2,11 +2,13 @@
 //! What discovery has found, as one value: a tick takes the newest and never waits for a walk.
 
 use super::discovery::Watched;
+use super::processes::node_balance::OwnedMemory;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use weir_core::WorkloadId;
 use weir_core::owner::PodNames;
-use weir_core::seam::observation::{Skipped, UnownedMemory};
+use weir_core::seam::observation::Skipped;
 use weir_core::seam::processes::Processes;
 
 /// What a tick needs to know of the slow things.
@@ -18,8 +20,8 @@ pub(crate) struct View {
     /// By id.
     pub(crate) workloads: Vec<Arc<Watched>>,
     pub(crate) skipped: Vec<Skipped>,
-    /// Memory on nodes of groups that no workload has, ordered by group.
-    pub(crate) unowned: Vec<UnownedMemory>,
+    /// What workloads have in groups, ordered by group.
+    pub(crate) owned: Vec<OwnedMemory>,
     /// Where residency comes from, for people.
     pub(crate) residency: String,
     /// Where processes are learned from.
@@ -41,5 +43,20 @@ impl View {
     pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
         let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
         self.workloads.get(at).map(|w| &**w)
+    }
+}
+
+/// A process as a workload.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) gone: AtomicBool,
+}
+
+impl Process {
+    /// `pid:PID@STARTTIME`: a recycled process id is another workload.
+    pub(crate) fn id(&self) -> WorkloadId {
+        WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks))
     }
 }

@@ -160,6 +160,13 @@ impl CachedCgroup {
         }
     }
 
+    /// Its page cache is due.
+    pub(crate) fn search(&mut self) {
+        if matches!(self.charged, Some(Ok(_))) {
+            self.charged_at = Nanos(0);
+        }
+    }
+
     fn charged_every(&self) -> Nanos {
         match &self.charged {
             Some(Err(Missing::NotSupported(_))) => CHARGED_SELDOM,

@@ -163,6 +163,13 @@ impl ProcessCache {
         }
     }
 
+    /// Those that have grown are due, as soon as the cost of their last scan lets them.
+    pub(crate) fn search(&mut self) {
+        self.by_pid
+            .values_mut()
+            .for_each(|member| member.due.search());
+    }
+
     pub(crate) fn get(&self, pid: u32) -> Option<&CachedProcess> {
         self.by_pid.get(&pid)
     }

@@ -11,16 +11,19 @@
 //! the traffic is taken to be of these pages. A file that two workloads have mapped is known twice, so that
 //! less is unowned than there is, and never more.
 
+use super::rescan::SCAN_EVERY;
 use crate::inventory::group_nodes::GroupOnNode;
+use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, for_each_dir, open_dir, open_root};
 use crate::kernel::parse::decimal;
 use crate::kernel::parse::sysfs::node_figure;
 use crate::options::Options;
-use crate::workloads::view::View;
+use crate::workloads::discovery::{View, Watched};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_core::seam::observation::{Skipped, UnownedMemory};
-use weir_core::{Bytes, GroupId, Missing, NodeId};
+use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId};
 
 /// Less than this is no gap: lists of pages on the CPUs, and what changed since memory was read.
 const TOLERANCE_BYTES: u64 = 16 << 20;
@@ -29,66 +32,135 @@ const TOLERANCE_PART: u64 = 50;
 /// Sizes of huge pages that a node may have.
 const SIZES_MAX: usize = 64;
 
-/// The nodes, where the balance is kept.
+/// What workloads have in a group, as discovery has found it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnedMemory {
+    place: GroupOnNode,
+    /// In bytes; nothing where that of one workload is not known.
+    bytes: Option<u64>,
+}
+
+/// What these workloads have in each of `groups`, ordered by group.
+pub(crate) fn owned(groups: &[GroupOnNode], workloads: &[Arc<Watched>]) -> Vec<OwnedMemory> {
+    let mut known: BTreeMap<GroupId, Option<u64>> = BTreeMap::new();
+    for use_ in workloads.iter().flat_map(|w| w.uses.iter()) {
+        let sum = known.entry(use_.group).or_insert(Some(0));
+        let both = sum.zip(use_.resident_bytes.ok());
+        *sum = both.and_then(|(sum, bytes)| sum.checked_add(bytes.0));
+    }
+    let of = |place: &GroupOnNode| OwnedMemory {
+        place: *place,
+        bytes: known.get(&place.group).copied().unwrap_or(Some(0)),
+    };
+    let mut owned: Vec<OwnedMemory> = groups.iter().map(of).collect();
+    owned.sort_by_key(|memory| memory.place.group);
+    owned
+}
+
+/// The balance of all nodes with groups. What is in use is read at each tick, so that pages of a workload
+/// that has just come belong to no other.
 #[derive(Default)]
 pub(crate) struct NodeBalance {
     /// `/sys/devices/system/node`.
     nodes: Option<OwnedFd>,
+    /// What was unowned of each node after the last search for its owner, or has been the least since.
+    settled: BTreeMap<NodeId, u64>,
+    search: OwnerSearch,
+}
+
+/// Whether owners of memory that has come are searched.
+#[derive(Clone, Copy, Default)]
+enum OwnerSearch {
+    #[default]
+    None,
+    Wanted,
+    /// Views that were made after it have at least this number.
+    Ordered {
+        number: u64,
+        at: Nanos,
+    },
 }
 
 impl NodeBalance {
-    /// Where weir limits there is none: memory that grew since it was read would change limits.
     pub(crate) fn of(options: &Options) -> NodeBalance {
         let nodes = options.roots.sys.join("devices/system/node");
         NodeBalance {
-            nodes: options.read_only.then(|| open_root(&nodes).ok()).flatten(),
+            nodes: open_root(&nodes).ok(),
+            ..NodeBalance::default()
         }
     }
 
-    /// Notes in a view what no workload of it has on the nodes of `groups`. Nothing is said of a node of
-    /// which a part is not known.
-    pub(crate) fn note(&self, groups: &[GroupOnNode], view: &mut View, buffer: &mut Buffer) {
+    /// What no workload of `view` has on the nodes of its groups, ordered by group. Nothing is said of a node
+    /// of which a part is not known.
+    pub(crate) fn read(
+        &mut self,
+        view: &View,
+        skipped: &mut Vec<Skipped>,
+        buffer: &mut Buffer,
+    ) -> Vec<UnownedMemory> {
+        let mut unowned = Vec::new();
         let Some(nodes) = &self.nodes else {
-            return;
+            return unowned;
         };
-        let mut known: BTreeMap<GroupId, Option<u64>> = BTreeMap::new();
-        for use_ in view.workloads.iter().flat_map(|w| w.uses.iter()) {
-            let sum = known.entry(use_.group).or_insert(Some(0));
-            let both = sum.zip(use_.resident_bytes.ok());
-            *sum = both.and_then(|(sum, bytes)| sum.checked_add(bytes.0));
-        }
-        let mut by_node: BTreeMap<NodeId, Vec<&GroupOnNode>> = BTreeMap::new();
-        for group in groups {
-            by_node.entry(group.node).or_default().push(group);
+        let is_searched = match self.search {
+            OwnerSearch::Ordered { number, .. } => view.watched >= number,
+            OwnerSearch::None | OwnerSearch::Wanted => false,
+        };
+        let mut by_node: BTreeMap<NodeId, Vec<&OwnedMemory>> = BTreeMap::new();
+        for memory in &view.owned {
+            by_node.entry(memory.place.node).or_default().push(memory);
         }
         for (node, there) in by_node {
-            let part = |g: &&GroupOnNode| known.get(&g.group).copied().unwrap_or(Some(0));
-            let Some(owned) = there.iter().map(part).sum::<Option<u64>>() else {
+            let Some(owned) = there.iter().map(|of| of.bytes).sum::<Option<u64>>() else {
                 continue;
             };
             let Some(used) = in_use(nodes, node, buffer) else {
                 continue;
             };
             let left = used.saturating_sub(owned);
+            let settled = self.settled.entry(node).or_insert(0);
+            if is_searched || left < *settled {
+                *settled = left;
+            }
             if left <= TOLERANCE_BYTES.max(used / TOLERANCE_PART) {
                 continue;
             }
-            view.unowned.extend(there.iter().map(|group| UnownedMemory {
-                group: group.group,
+            if left - *settled > TOLERANCE_BYTES && matches!(self.search, OwnerSearch::None) {
+                self.search = OwnerSearch::Wanted;
+            }
+            unowned.extend(there.iter().map(|of| UnownedMemory {
+                group: of.place.group,
                 // 0 ≤ part ≤ 1, so the product fits.
-                bytes: Bytes((left as f64 * group.part) as u64),
+                bytes: Bytes((left as f64 * of.place.part) as u64),
             }));
             let (left, used) = (Bytes(left), Bytes(used));
             let why = format!(
                 "{left} of the {used} in use there belong to no workload that weir sees: part of its traffic \
                  is unattributed, and the figures of the others are estimates"
             );
-            view.skipped.push(Skipped {
+            skipped.push(Skipped {
                 what: format!("node{}", node.0),
                 why: Missing::Lost(why),
             });
         }
-        view.unowned.sort_by_key(|memory| memory.group);
+        if let OwnerSearch::Ordered { at, .. } = self.search
+            && is_searched
+            && now().0.saturating_sub(at.0) >= SCAN_EVERY.0
+        {
+            self.search = OwnerSearch::None;
+        }
+        unowned.sort_by_key(|memory| memory.group);
+        unowned
+    }
+
+    /// Memory has come whose owner is to be searched.
+    pub(crate) fn wants_search(&self) -> bool {
+        matches!(self.search, OwnerSearch::Wanted)
+    }
+
+    /// A search was ordered: views that are made after it have at least this number.
+    pub(crate) fn searches(&mut self, number: u64) {
+        self.search = OwnerSearch::Ordered { number, at: now() };
     }
 }
 
@@ -160,18 +232,21 @@ mod tests {
         fake.write("sys/devices/system/node/node1/meminfo", text);
     }
 
+    /// In MiB.
+    fn unowned(balance: &mut NodeBalance, view: &View) -> Option<u64> {
+        let mut skipped = Vec::new();
+        let unowned = balance.read(view, &mut skipped, &mut Buffer::new());
+        let is_said = skipped.iter().any(|note| note.what == "node1");
+        assert_eq!(is_said, !unowned.is_empty());
+        unowned.first().map(|memory| memory.bytes.0 / MIB)
+    }
+
     /// Of the node, in MiB, after the workloads of [`Fake::new`] (64 MiB there).
     fn left(fake: &Fake) -> Option<u64> {
-        let mut discovery = discovery_with(fake, false, &[]);
-        discovery.balance = NodeBalance::of(&Options {
-            read_only: true,
-            ..fake.options(By::Cgroup)
-        });
-        let view = discovery.round(Nanos(SECOND));
+        let view = discovery_with(fake, false, &[]).round(Nanos(SECOND));
         assert!(!watched(&view, FIO).uses.is_empty());
-        let is_said = view.skipped.iter().any(|note| note.what == "node1");
-        assert_eq!(is_said, !view.unowned.is_empty());
-        view.unowned.first().map(|memory| memory.bytes.0 / MIB)
+        let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
+        unowned(&mut balance, &view)
     }
 
     #[test]
@@ -201,5 +276,35 @@ mod tests {
         assert_eq!(left(&fake), None, "free huge pages are free");
         meminfo(&fake, &[("MemTotal", 512)]);
         assert_eq!(left(&fake), None, "nothing is known");
+    }
+
+    /// Pages of a workload that has just come are of no workload at once, and are searched once.
+    #[test]
+    fn what_comes_between_two_looks_is_unowned_and_searched() {
+        let fake = Fake::new();
+        meminfo(&fake, &[("AnonPages", 0), ("FilePages", 64)]);
+        let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
+        let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
+        assert_eq!(unowned(&mut balance, &view), None);
+        assert!(!balance.wants_search());
+        meminfo(&fake, &[("AnonPages", 300), ("FilePages", 64)]);
+        assert_eq!(unowned(&mut balance, &view), Some(300));
+        assert!(balance.wants_search());
+        balance.searches(1);
+        assert_eq!(unowned(&mut balance, &view), Some(300));
+        let searched = View {
+            watched: 1,
+            owned: view.owned.clone(),
+            ..View::default()
+        };
+        // It is nowhere: the search is not made again and again.
+        for _ in 0..3 {
+            assert_eq!(unowned(&mut balance, &searched), Some(300));
+            assert!(!balance.wants_search());
+            balance.search = OwnerSearch::None;
+        }
+        meminfo(&fake, &[("AnonPages", 340), ("FilePages", 64)]);
+        assert_eq!(unowned(&mut balance, &searched), Some(340));
+        assert!(balance.wants_search());
     }
 }

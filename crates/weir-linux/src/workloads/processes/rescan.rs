@@ -8,7 +8,8 @@
 //!
 //! * the next scan comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
 //! * a process with the memory that the last scan found waits twice as long for the next, up to 30 s;
-//! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer.
+//! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer;
+//! * nor does one that is larger while memory of a node has no owner ([`super::node_balance`]).
 //!
 //! A change of memory that shows in none of the three (KSM, a page that `madvise` frees while another comes
 //! by a write) is found by a scan every five minutes.
@@ -107,6 +108,14 @@ impl Due {
         let before = self.before.and_then(|before| before.signs);
         let is_far = |(new, old): (ChangeSigns, ChangeSigns)| new.is_far_from(old);
         if signs.zip(before).is_some_and(is_far) {
+            self.at = self.at.min(self.not_before);
+        }
+    }
+
+    /// Memory has come to the machine, and its owner is not known.
+    pub(crate) fn search(&mut self) {
+        let grown = self.signs.zip(self.before.and_then(|before| before.signs));
+        if grown.is_some_and(|(now, then)| now.resident_pages > then.resident_pages) {
             self.at = self.at.min(self.not_before);
         }
     }
