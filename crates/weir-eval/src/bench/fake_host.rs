@@ -37,7 +37,7 @@ impl FakeHost {
         fake.write("sys/devices/system/node/has_memory", "0-1\n")?;
         fake.write(
             "sys/devices/system/node/node1/meminfo",
-            "Node 1 MemTotal: 524288 kB\n",
+            "Node 1 MemTotal: 524288 kB\nNode 1 FilePages: 9 kB\nNode 1 AnonPages: 65536 kB\n",
         )?;
         let device = "sys/class/weir_cxl/weir_cxl0";
         for (name, text) in [
