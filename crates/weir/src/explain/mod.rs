@@ -307,6 +307,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, knees: &Knees, now_ms: u64
     let short = short.map_or_else(String::new, |short| text::harmless(&short) + "  ");
     let _ = writeln!(out, "\n{short}{}", text::harmless(verdict.id.as_str()));
     let _ = writeln!(out, "  {}", sentence(verdict, since, now_ms));
+    if let Some(next_move) = labels::next_move(&verdict.why) {
+        let _ = writeln!(out, "  → {next_move}");
+    }
     if let Some(waits) = load::waits(snapshot, verdict, knees) {
         let _ = writeln!(out, "  {waits}");
     }

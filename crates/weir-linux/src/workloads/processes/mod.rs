@@ -163,6 +163,10 @@ impl ProcessCache {
         }
     }
 
+    pub(crate) fn proc(&self) -> &OwnedFd {
+        &self.proc
+    }
+
     pub(crate) fn get(&self, pid: u32) -> Option<&CachedProcess> {
         self.by_pid.get(&pid)
     }
