@@ -173,6 +173,10 @@ mod tests {
         }
     }
 
+    fn words(fact: &Fact) -> String {
+        fact.next_move.as_ref().unwrap().to_string()
+    }
+
     #[test]
     fn what_stands_in_the_way_of_limits() {
         let fake = Fake::new();
@@ -182,18 +186,12 @@ mod tests {
         let seen = described(&fake.roots());
         assert!(seen.actuator.is_none());
         let cpu = find(&seen, "cgroup.controller.cpu");
-        assert!(cpu.next_move.as_ref().unwrap().contains("echo +cpu > "));
+        assert!(words(cpu).contains("echo +cpu > "));
         assert!(find(&seen, "sched_ext.state").value.is_err());
         assert!(find(&seen, "leases.journal").next_move.is_some());
         fake.remove("sys/fs/cgroup/cgroup.controllers");
         fake.write("sys/fs/cgroup/unified/cgroup.controllers", "\n");
         let hybrid = described(&fake.roots());
-        assert!(
-            find(&hybrid, "cgroup.v2")
-                .next_move
-                .as_ref()
-                .unwrap()
-                .contains("unified")
-        );
+        assert!(words(find(&hybrid, "cgroup.v2")).contains("unified"));
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::output::text;
 use weir_core::rates::attribution::Provenance;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
 use weir_core::seam::plan::{
     Decision, DeviceState, DirectionTraffic, FairShare, SharedResource, TrafficBreakdown, Why,
@@ -103,12 +104,16 @@ fn why_short(why: &Why) -> &'static str {
     }
 }
 
-/// What would have a workload limited that is not, where something would: without its full stop.
-pub fn next_move(why: &Why) -> Option<&'static str> {
+/// What would have a workload limited that is not, where something would.
+pub fn next_move(why: &Why) -> Option<NextMove> {
     match why {
         Why::Excluded {
             by: Excluded::Domain(_),
-        } => Some("where these may be held back too: weir run --limit --limit-domains"),
+        } => Some(NextMove {
+            act: Act::Command("weir run --limit --limit-domains".into()),
+            why: why_long(why),
+            needs: Precondition::Operator("all of the domain may be held back".into()),
+        }),
         _ => None,
     }
 }
@@ -360,8 +365,14 @@ mod tests {
         let said = why_long(&shared);
         assert!(said.starts_with(&format!("{whole}, and would hold back /d/b: web (7)")));
         assert!(said.ends_with(", 2 more processes too") && !said.contains('\u{1b}'));
-        assert!(next_move(&shared).is_some_and(|said| said.contains("--limit-domains")));
-        assert_eq!(next_move(&Why::Excluded { by: Excluded::Inner }), None);
+        let command = Act::Command("weir run --limit --limit-domains".into());
+        assert!(next_move(&shared).is_some_and(|next| next.act == command));
+        assert_eq!(
+            next_move(&Why::Excluded {
+                by: Excluded::Inner
+            }),
+            None
+        );
     }
 
     #[test]
