@@ -32,7 +32,7 @@ pub const V2: &str = "cgroup.v2";
 /// The fact about a PID namespace; there only in one.
 pub const PIDS: &str = "proc.pid_namespace";
 /// The fact about the controller that limits by CPU time.
-const CPU: &str = "cgroup.controller.cpu";
+pub(crate) const CPU: &str = "cgroup.controller.cpu";
 /// The fact about a tree that root cannot write; there only where that was tried.
 const WRITE: &str = "cgroup.write";
 /// Facts that say why nothing can limit here, where they say that something is not there.
