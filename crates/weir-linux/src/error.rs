@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can stop weir on this host. Each names the thing and the next move.
 
-use crate::inventory::cxl::next_moves;
+use crate::inventory::cxl::unused_memory;
 use crate::inventory::numa::Topology;
 use crate::kernel::privilege;
 use crate::options::Roots;
@@ -93,9 +93,9 @@ impl LinuxError {
                     others.join("; ")
                 ),
             },
-            moves: next_moves(roots)
+            moves: unused_memory(roots)
                 .iter()
-                .map(|next| format!("{next}; "))
+                .map(|unused| format!("{unused}; "))
                 .collect(),
             nodes: roots.sys.join("devices/system/node"),
             counters: roots.sys.join("class/weir_cxl"),

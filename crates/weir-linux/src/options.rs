@@ -154,6 +154,9 @@ pub struct Options {
     /// The sched_ext scheduler that runs all tasks enforces `cpu.max`: the operator says so, the kernel does
     /// not.
     pub trust_cpu_max: bool,
+    /// A threaded domain is limited as one workload where only the domain can be, also if that holds back
+    /// processes that do not use a device.
+    pub limit_domains: bool,
     /// What one device can sustain, if the operator knows.
     pub capacity_bytes_per_sec: Option<BytesPerSec>,
     /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; outside of this the nearer end is taken. A
@@ -186,6 +189,7 @@ impl Default for Options {
             nodes: Vec::new(),
             weighted: Vec::new(),
             trust_cpu_max: false,
+            limit_domains: false,
             capacity_bytes_per_sec: None,
             period: Duration::from_millis(20),
             backend: Backend::default(),

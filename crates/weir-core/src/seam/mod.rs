@@ -3,6 +3,7 @@
 //! what became of it, and what screens get.
 
 pub mod conformance;
+pub mod next_move;
 pub mod observation;
 pub mod plan;
 pub mod platform;

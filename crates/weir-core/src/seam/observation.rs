@@ -409,6 +409,9 @@ pub enum Excluded {
     Unlisted,
     /// It has cgroups below it, which a limit would hold back too.
     Inner,
+    /// Only the whole threaded domain can have a limit (kernel, cgroup-v2.rst, "Threads"). That would hold
+    /// back these processes too, by their cgroups: they are not known to have memory on a device.
+    Domain(Vec<String>),
     /// It contains weir.
     Weir,
     /// It contains real-time tasks.
@@ -428,6 +431,13 @@ impl fmt::Display for Excluded {
                 f.write_str("weir does not see its processes, or not their cgroups")
             }
             Excluded::Inner => f.write_str("cgroups below it would be limited too"),
+            Excluded::Domain(others) => {
+                f.write_str("a limit is possible only for its whole threaded domain")?;
+                match others[..] {
+                    [] => Ok(()),
+                    _ => write!(f, ", and would hold back {} too", others.join(", ")),
+                }
+            }
             Excluded::Weir => f.write_str("weir does not limit itself"),
             Excluded::RealTime => f.write_str("it has real-time tasks, which are never limited"),
             Excluded::ByUser(glob) => write!(f, "it matches \"{glob}\" on the exclude list"),

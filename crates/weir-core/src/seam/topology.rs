@@ -3,6 +3,7 @@
 //! is nothing more than this value, printed.
 
 use crate::ids::{DeviceId, GroupId, NodeId};
+use crate::seam::next_move::NextMove;
 use crate::seam::observation::Missing;
 use crate::units::{Bytes, BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
@@ -270,7 +271,7 @@ pub struct Fact {
     pub value: Result<String, Missing>,
     /// What to do about it, where something can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_move: Option<String>,
+    pub next_move: Option<NextMove>,
 }
 
 #[cfg(test)]

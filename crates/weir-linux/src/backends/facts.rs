@@ -9,6 +9,7 @@ use crate::inventory::sched_ext_state::{Mode, SchedExt};
 use crate::kernel::clock;
 use crate::kernel::files::read_path;
 use crate::options::{Options, Roots};
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::{Actuator, Fact, Lever};
 use weir_core::{Description, Missing, Nanos};
 
@@ -48,7 +49,7 @@ fn refill_on_write_ratio(options: &Options) -> f64 {
     }
 }
 
-fn fact(name: &str, value: Result<String, Missing>, next_move: Option<String>) -> Fact {
+fn fact(name: &str, value: Result<String, Missing>, next_move: Option<NextMove>) -> Fact {
     Fact {
         name: name.into(),
         value,
@@ -62,12 +63,13 @@ const STATE: &str = "sched_ext.state";
 fn sched_ext(options: &Options) -> Fact {
     let mut sched_ext = SchedExt::new(&options.roots).trusting(options.trust_cpu_max);
     if let Some(why) = sched_ext.refusal() {
-        let next_move = "unload the scheduler, or run it in partial mode; if it enforces cpu.max itself: weir run --trust-cpu-max";
-        return fact(
-            STATE,
-            Err(Missing::NotPermitted(why)),
-            Some(next_move.into()),
-        );
+        let deed = "unload the scheduler, or run it in partial mode; if it enforces cpu.max itself: weir run --trust-cpu-max";
+        let next_move = NextMove {
+            act: Act::Deed(deed.into()),
+            why: "a scheduler that runs all tasks need not enforce cpu.max".into(),
+            needs: Precondition::Seen("/sys/kernel/sched_ext/state is not disabled".into()),
+        };
+        return fact(STATE, Err(Missing::NotPermitted(why)), Some(next_move));
     }
     let value = match sched_ext.mode() {
         Mode::Absent => Err(Missing::NotSupported(

@@ -6,6 +6,7 @@ use super::Counters;
 use super::pmu::latency::{LatencyCounters, Waits, find};
 use crate::inventory::numa::Topology;
 use crate::options::Roots;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 use weir_core::{DeviceId, Missing};
 
@@ -42,8 +43,11 @@ fn fact_of(value: Result<String, Missing>) -> Fact {
     Fact {
         name: NAME.into(),
         value,
-        next_move: next_move
-            .then(|| "weir run --probe measures it by a few loads of its own".into()),
+        next_move: next_move.then(|| NextMove {
+            act: Act::Deed("weir run --probe measures it by a few loads of its own".into()),
+            why: "no event counts how long loads of exactly one device wait".into(),
+            needs: Precondition::Operator("the device has free memory".into()),
+        }),
     }
 }
 

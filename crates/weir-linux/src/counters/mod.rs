@@ -33,6 +33,7 @@ use pmu::Counting;
 use read_timing::ReadTiming;
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::GroupReading;
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, Reading};
@@ -137,10 +138,10 @@ impl Counters {
         dir: &Path,
         capacity: Option<BytesPerSec>,
     ) {
-        let fact = |value, next_move: Option<&str>| Fact {
+        let fact = |value, next_move: Option<NextMove>| Fact {
             name: format!("cxl.counters.weir_cxl{number}"),
             value,
-            next_move: next_move.map(str::to_owned),
+            next_move,
         };
         let count = match read_number(&dir.join("group_count")) {
             Ok(n) if (1..=u64::from(GROUP_COUNT_MAX)).contains(&n) => {
@@ -151,14 +152,17 @@ impl Counters {
                     "{}/group_count: {n} is not 1 to {GROUP_COUNT_MAX}",
                     dir.display()
                 );
-                return self
-                    .facts
-                    .push(fact(Err(Missing::Lost(why)), Some("reload weir_cxl")));
+                let reload = NextMove {
+                    act: Act::Deed("reload weir_cxl".into()),
+                    why: "the driver's files make no sense".into(),
+                    needs: Precondition::Seen("its class device is there".into()),
+                };
+                return self.facts.push(fact(Err(Missing::Lost(why)), Some(reload)));
             }
             Err(why) => {
                 let next_move =
                     matches!(why, Missing::NotPermitted(_)).then(|| privilege::next_move(roots));
-                return self.facts.push(fact(Err(why), next_move.as_deref()));
+                return self.facts.push(fact(Err(why), next_move));
             }
         };
         let device = DeviceId(number);

@@ -6,6 +6,7 @@
 use crate::inventory::numa::{MemoryNode, memory_nodes};
 use crate::options::Roots;
 use weir_core::Missing;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 
 /// The fact that says that counts belong to no node.
@@ -47,10 +48,14 @@ pub(super) fn not_joined(why: Missing, count: u32, nodes: &[MemoryNode]) -> Fact
     Fact {
         name: NAME.into(),
         value: Err(why),
-        next_move: Some(format!(
-            "say which node each of the {count} groups is of, in the order of the groups: {}",
-            example.join(" ")
-        )),
+        next_move: Some(NextMove {
+            act: Act::Deed(format!(
+                "say which node each of the {count} groups is of, in the order of the groups: {}",
+                example.join(" ")
+            )),
+            why: "the counters do not name their nodes".into(),
+            needs: Precondition::Seen("--device is used in the order of the groups".into()),
+        }),
     }
 }
 
@@ -66,7 +71,11 @@ pub(super) fn not_of_one_node(device: &str, nodes: &[MemoryNode]) -> Fact {
         value: Err(Missing::NotSupported(format!(
             "the events of {device} are of no single node: {here}"
         ))),
-        next_move: Some("where one node has all the traffic, name it: --device node:N".into()),
+        next_move: Some(NextMove {
+            act: Act::Deed("name it: --device node:N".into()),
+            why: "the events do not tell nodes apart".into(),
+            needs: Precondition::Operator("one node has all the traffic".into()),
+        }),
     }
 }
 

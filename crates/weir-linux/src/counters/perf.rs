@@ -9,6 +9,7 @@ use crate::inventory::numa::MemoryNode;
 use crate::kernel::clock::now;
 use crate::options::Roots;
 use std::collections::BTreeMap;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::{GroupReading, Multiplexing, Skipped};
 use weir_core::seam::topology::{Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
@@ -171,8 +172,14 @@ fn name_nodes(roots: &Roots, groups: &BTreeMap<String, u32>, targets: &mut [Targ
 fn fact(roots: &Roots, targets: &[Target]) -> Fact {
     let (value, next_move) = match (described(targets), Machine::probe(roots).obstacle()) {
         (Ok(text), _) => (Ok(text), None),
-        (Err(_), Some((why, next_move))) => (Err(Missing::NotSupported(why)), Some(next_move)),
-        (Err(why), None) => (Err(why), Some("`weir events` says what is lacking".into())),
+        (Err(_), Some(next_move)) => (
+            Err(Missing::NotSupported(next_move.why.clone())),
+            Some(next_move),
+        ),
+        (Err(why), None) => (
+            Err(why),
+            Some(see_events("`weir events` says what is lacking")),
+        ),
     };
     Fact {
         name: "perf.cxl".into(),
@@ -182,14 +189,23 @@ fn fact(roots: &Roots, targets: &[Target]) -> Fact {
 }
 
 /// What to do where nothing counts.
-pub(super) fn next_move(roots: &Roots) -> String {
-    let events = match Machine::probe(roots).obstacle() {
-        Some((_, next_move)) => next_move,
-        None => "`weir events` says what this CPU and its kernel lack to count CXL traffic".into(),
-    };
-    format!(
-        "{events}; a device with access counters of its own needs weir's driver (kernel/README.md in weir's sources)"
-    )
+pub(super) fn next_move(roots: &Roots) -> NextMove {
+    let events = Machine::probe(roots).obstacle().unwrap_or_else(|| {
+        see_events("`weir events` says what this CPU and its kernel lack to count CXL traffic")
+    });
+    let driver = "a device with access counters of its own needs weir's driver (kernel/README.md in weir's sources)";
+    NextMove {
+        act: Act::Deed(format!("{events}; {driver}")),
+        ..events
+    }
+}
+
+fn see_events(deed: &str) -> NextMove {
+    NextMove {
+        act: Act::Deed(deed.into()),
+        why: "no event of perf counts CXL traffic here".into(),
+        needs: Precondition::Seen("there are tables of events for it".into()),
+    }
 }
 
 fn described(targets: &[Target]) -> Result<String, Missing> {

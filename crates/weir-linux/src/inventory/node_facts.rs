@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Facts about nodes: which are CXL memory, and of each node without CPUs what says so.
 
-use super::cxl::{Classified, NextMove, next_moves};
+use super::cxl::{Classified, UnusedMemory, unused_memory};
 use super::numa::Topology;
 use crate::options::Roots;
 use weir_core::Missing;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 
 impl Topology {
@@ -24,12 +25,12 @@ impl Topology {
         {
             return Vec::new();
         }
-        let fact = |next: NextMove| Fact {
-            name: format!("numa.{}", next.of),
-            value: Err(Missing::NotSupported(next.why)),
-            next_move: next.command,
+        let fact = |unused: UnusedMemory| Fact {
+            name: format!("numa.{}", unused.of),
+            value: Err(Missing::NotSupported(unused.why)),
+            next_move: unused.next_move,
         };
-        next_moves(roots).into_iter().map(fact).collect()
+        unused_memory(roots).into_iter().map(fact).collect()
     }
 
     fn cxl_nodes(&self, roots: &Roots) -> Fact {
@@ -40,15 +41,12 @@ impl Topology {
                     true => "every node with memory has CPUs",
                     false => "no node is CXL memory",
                 };
-                let moves = next_moves(roots).into_iter();
-                let (can, cannot): (Vec<_>, Vec<_>) = moves.partition(|m| m.command.is_some());
-                let joined = |moves: Vec<NextMove>| {
-                    let words: Vec<String> = moves.iter().map(NextMove::to_string).collect();
-                    Some(words.join("; ")).filter(|words| !words.is_empty())
-                };
-                next_move = joined(can);
-                let why = [why.to_owned()].into_iter().chain(joined(cannot));
-                return Err(Missing::NotSupported(why.collect::<Vec<_>>().join("; ")));
+                let unused = unused_memory(roots);
+                let whys = unused.iter().map(|one| one.why.clone());
+                let why: Vec<String> = [why.to_owned()].into_iter().chain(whys).collect();
+                let moves = unused.into_iter().filter_map(|one| one.next_move);
+                next_move = NextMove::joined(moves.collect());
+                return Err(Missing::NotSupported(why.join("; ")));
             }
             let name =
                 |n: &crate::inventory::numa::MemoryNode| format!("{} ({})", n.id, n.size_bytes);
@@ -64,13 +62,17 @@ impl Topology {
 
 fn verdict(classified: &Classified) -> Fact {
     let words = classified.verdict.words();
-    let next_move = "if that is wrong, name the nodes of CXL memory: --device node:N";
+    let next_move = || NextMove {
+        act: Act::Deed("name the nodes of CXL memory: --device node:N".into()),
+        why: "what was read does not prove what the node is".into(),
+        needs: Precondition::Operator("that is wrong".into()),
+    };
     Fact {
         name: format!("numa.node{}", classified.node.id.0),
         value: match classified.verdict.is_cxl {
             true => Ok(words),
             false => Err(Missing::NotSupported(words)),
         },
-        next_move: (!classified.verdict.is_proven).then(|| next_move.to_owned()),
+        next_move: (!classified.verdict.is_proven).then(next_move),
     }
 }

@@ -7,6 +7,7 @@ use super::parse::words;
 use crate::options::Roots;
 use rustix::io::Errno;
 use weir_core::Missing;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 
 const NAME: &str = "privilege";
@@ -26,7 +27,10 @@ const CONTAINER: &str = "run it with the rights of the host's root: docker or po
 pub(crate) fn fact(roots: &Roots) -> Fact {
     let (value, next_move) = match lacking(roots, rustix::process::geteuid().is_root()) {
         None => (Ok("root".into()), None),
-        Some((why, next_move)) => (Err(Missing::NotPermitted(why)), Some(next_move)),
+        Some(next_move) => (
+            Err(Missing::NotPermitted(next_move.why.clone())),
+            Some(next_move),
+        ),
     };
     Fact {
         name: NAME.into(),
@@ -41,9 +45,9 @@ pub(crate) fn fact(roots: &Roots) -> Fact {
 /// ```text
 /// in a user namespace ─► not root ─► a capability is missing ─► lockdown ─► seccomp ─► no file says why
 /// ```
-pub(crate) fn next_move(roots: &Roots) -> String {
+pub(crate) fn next_move(roots: &Roots) -> NextMove {
     let is_root = rustix::process::geteuid().is_root();
-    lacking(roots, is_root).map_or_else(|| refused_to_root(roots), |(_, next_move)| next_move)
+    lacking(roots, is_root).unwrap_or_else(|| refused_to_root(roots))
 }
 
 /// What follows from an answer of the kernel to this process, to be put behind the answer; empty where
@@ -52,12 +56,17 @@ pub(crate) fn hint(answer: Errno) -> String {
     let roots = Roots::default();
     match answer {
         Errno::ACCESS | Errno::PERM => lacking(&roots, rustix::process::geteuid().is_root())
-            .map_or_else(String::new, |(_, next_move)| format!("; {next_move}")),
+            .map_or_else(String::new, |next_move| format!("; {next_move}")),
         _ => String::new(),
     }
 }
 
-fn lacking(roots: &Roots, is_root: bool) -> Option<(String, String)> {
+fn lacking(roots: &Roots, is_root: bool) -> Option<NextMove> {
+    let deed = |act: &str, why: &str, seen: &str| NextMove {
+        act: Act::Deed(act.into()),
+        why: why.into(),
+        needs: Precondition::Seen(seen.into()),
+    };
     let own = roots.proc.join("self");
     // A file that is missing is no evidence.
     if let Ok(map) = read_path(&own.join("uid_map"))
@@ -68,15 +77,18 @@ fn lacking(roots: &Roots, is_root: bool) -> Option<(String, String)> {
     {
         let why = "in a user namespace, whose root is not root outside of it";
         let next_move = "run it in the host's user namespace: no rootless containers, no --userns";
-        return Some((why.into(), next_move.into()));
+        let seen = "/proc/self/uid_map does not map all ids of the host";
+        return Some(deed(next_move, why, seen));
     }
     if !is_root {
         let why = "not root: limits and memory of others are closed";
-        return Some((why.into(), "run weir as root".into()));
+        let seen = "this process has no effective user id 0";
+        return Some(deed("run weir as root", why, seen));
     }
     let status = read_path(&own.join("status")).ok()?;
     let why = "root without CAP_SYS_PTRACE: memory of other processes is closed";
-    lacks(&status, CAP_SYS_PTRACE).then(|| (why.into(), CONTAINER.into()))
+    let seen = "CapEff in /proc/self/status has no CAP_SYS_PTRACE";
+    lacks(&status, CAP_SYS_PTRACE).then(|| deed(CONTAINER, why, seen))
 }
 
 /// Whether root may change mounts, as far as files say; nothing where this is not the host's root.
@@ -88,7 +100,7 @@ pub(crate) fn may_mount(roots: &Roots) -> Option<bool> {
 }
 
 /// What could refuse something to root with all rights, as far as files say.
-fn refused_to_root(roots: &Roots) -> String {
+fn refused_to_root(roots: &Roots) -> NextMove {
     let mut causes = Vec::new();
     let status = read_path(&roots.proc.join("self/status")).unwrap_or_default();
     let lacks = |bit| lacks(&status, bit);
@@ -107,9 +119,20 @@ fn refused_to_root(roots: &Roots) -> String {
             "a seccomp filter is in force (a container's profile, or SystemCallFilter= of a unit)";
         causes.push(filter.into());
     }
-    match causes.is_empty() {
-        true => "root was refused, and no file says why: the kernel's log may".into(),
-        false => format!("root was refused: {}", causes.join(", and ")),
+    let (deed, needs) = match causes.is_empty() {
+        true => (
+            "root was refused, and no file says why: the kernel's log may".to_owned(),
+            "/proc/self/status and /sys/kernel/security/lockdown name no cause",
+        ),
+        false => (
+            format!("root was refused: {}", causes.join(", and ")),
+            "/proc/self/status or /sys/kernel/security/lockdown says so",
+        ),
+    };
+    NextMove {
+        act: Act::Deed(deed),
+        why: "the kernel refuses something to root".into(),
+        needs: Precondition::Seen(needs.into()),
     }
 }
 
@@ -134,7 +157,7 @@ mod tests {
     use crate::fake::Fake;
 
     fn said(fake: &Fake, is_root: bool) -> Option<(String, String)> {
-        lacking(&fake.roots(), is_root)
+        lacking(&fake.roots(), is_root).map(|next| (next.why.clone(), next.to_string()))
     }
 
     #[test]
@@ -164,23 +187,31 @@ mod tests {
     #[test]
     fn what_root_is_refused_by_is_read_from_files() {
         let fake = Fake::new();
-        assert!(refused_to_root(&fake.roots()).contains("no file says why"));
+        assert!(
+            refused_to_root(&fake.roots())
+                .to_string()
+                .contains("no file says why")
+        );
         let lockdown = "sys/kernel/security/lockdown";
         fake.write(lockdown, "[none] integrity confidentiality\n");
         fake.write(
             "proc/self/status",
             "CapEff:\t000001ffffffffff\nSeccomp:\t0\n",
         );
-        assert!(refused_to_root(&fake.roots()).contains("no file says why"));
+        assert!(
+            refused_to_root(&fake.roots())
+                .to_string()
+                .contains("no file says why")
+        );
         fake.write(lockdown, "none integrity [confidentiality]\n");
-        let said = refused_to_root(&fake.roots());
+        let said = refused_to_root(&fake.roots()).to_string();
         assert!(said.contains("locked down (confidentiality"), "{said}");
         // With CAP_SYS_PTRACE, and without CAP_PERFMON and CAP_BPF.
         fake.write(
             "proc/self/status",
             "CapEff:\t0000000000080000\nSeccomp:\t2\n",
         );
-        let said = refused_to_root(&fake.roots());
+        let said = refused_to_root(&fake.roots()).to_string();
         for part in ["CAP_PERFMON", "locked down", "seccomp"] {
             assert!(said.contains(part), "{said}");
         }

@@ -28,6 +28,7 @@ use run_dir::{Lock, RunDir};
 use serde::Serialize;
 use undo::{LeaseKind, RecordPhase};
 use weir_core::Missing;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::topology::Fact;
 
@@ -253,7 +254,11 @@ pub(crate) fn fact(roots: &Roots, specs: &[BookSpec]) -> Fact {
         ([], _) => (Ok(held.join("; ")), None),
         _ => (
             Err(Missing::Lost(left.join("; "))),
-            Some("restore what it left: weir reset".into()),
+            Some(NextMove {
+                act: Act::Command("weir reset".into()),
+                why: "a weir that died left limits behind".into(),
+                needs: Precondition::Seen("no weir that runs holds the lock".into()),
+            }),
         ),
     };
     Fact {

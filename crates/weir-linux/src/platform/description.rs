@@ -11,6 +11,7 @@ use crate::inventory::hypervisor;
 use crate::inventory::numa::Topology;
 use crate::kernel::privilege;
 use crate::options::{CounterSource, Options};
+use crate::workloads::cgroups::handed_down::without_cpu_max;
 use crate::workloads::cgroups::hierarchy;
 use crate::workloads::cpu_time::bpf::CpuTimeBpf;
 use crate::workloads::processes::numa_maps;
@@ -31,6 +32,12 @@ pub fn describe(options: &Options) -> Description {
     let counters = Counters::probe_from(roots, nodes, None, CounterSource::Auto);
     let mut description = description(options, &topology, &counters);
     let facts = &mut description.facts;
+    let is_handed_down = |fact: &&mut Fact| fact.name == hierarchy::CPU && fact.value.is_ok();
+    if let Some(fact) = facts.iter_mut().find(is_handed_down)
+        && let Some(why) = without_cpu_max(roots)
+    {
+        fact.value = Err(Missing::NotSupported(why));
+    }
     facts.extend(topology.unused(roots));
     Bounds::of(roots, &counters.devices, facts);
     facts.extend(task_traffic::facts(options));
@@ -173,6 +180,38 @@ mod tests {
         }
     }
 
+    fn words(fact: &Fact) -> String {
+        fact.next_move.as_ref().unwrap().to_string()
+    }
+
+    #[test]
+    fn the_cpu_controller_is_sound_where_all_cgroups_with_processes_have_it() {
+        let fake = Fake::new();
+        let cpu = || {
+            let seen = described(&fake.roots());
+            assert!(seen.actuator.is_some(), "others can be limited");
+            find(&seen, hierarchy::CPU).value.clone()
+        };
+        // One without processes needs no limit.
+        fake.cgroup("system.slice/empty.service", &[]);
+        fake.remove("sys/fs/cgroup/system.slice/empty.service/cpu.max");
+        assert!(cpu().is_ok());
+        fake.write(
+            "sys/fs/cgroup/system.slice/cgroup.subtree_control",
+            "pids\n",
+        );
+        for name in ["fio", "stress"] {
+            fake.remove(format!("sys/fs/cgroup/system.slice/{name}.service/cpu.max"));
+        }
+        let why = cpu().unwrap_err().to_string();
+        assert!(
+            why.contains(
+                "of 4 cgroups with processes 2 cannot be limited: /system.slice/fio.service has"
+            ) && why.contains("ends at /system.slice, "),
+            "{why}"
+        );
+    }
+
     #[test]
     fn what_stands_in_the_way_of_limits() {
         let fake = Fake::new();
@@ -182,18 +221,12 @@ mod tests {
         let seen = described(&fake.roots());
         assert!(seen.actuator.is_none());
         let cpu = find(&seen, "cgroup.controller.cpu");
-        assert!(cpu.next_move.as_ref().unwrap().contains("echo +cpu > "));
+        assert!(words(cpu).contains("echo +cpu > "));
         assert!(find(&seen, "sched_ext.state").value.is_err());
         assert!(find(&seen, "leases.journal").next_move.is_some());
         fake.remove("sys/fs/cgroup/cgroup.controllers");
         fake.write("sys/fs/cgroup/unified/cgroup.controllers", "\n");
         let hybrid = described(&fake.roots());
-        assert!(
-            find(&hybrid, "cgroup.v2")
-                .next_move
-                .as_ref()
-                .unwrap()
-                .contains("unified")
-        );
+        assert!(words(find(&hybrid, "cgroup.v2")).contains("unified"));
     }
 }

@@ -43,6 +43,7 @@ use std::io;
 use std::sync::Arc;
 use weir_core::enforcement::overload_poll::OverloadPoll;
 use weir_core::owner::PodNames;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::{Skipped, WorkloadReading};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::processes::Processes;
@@ -214,7 +215,11 @@ impl LinuxPlatform {
             Err(Missing::Lost(format!("{text}; {problems}")))
         };
         let next_move = value.is_err();
-        let next_move = next_move.then(|| "read the journal, then: weir reset".into());
+        let next_move = next_move.then(|| NextMove {
+            act: Act::Deed("read the journal, then: weir reset".into()),
+            why: "limits of a weir that died were not all restored".into(),
+            needs: Precondition::Operator("this weir has ended".into()),
+        });
         let name = "leases.recovered".into();
         self.description.facts.push(Fact {
             name,

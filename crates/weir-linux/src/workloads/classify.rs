@@ -2,6 +2,7 @@
 //! What a tick needs to know of a workload, put together from what discovery has read.
 
 use super::cgroups::cache::CachedCgroup;
+use super::cgroups::shared_domain::held_back;
 use super::cgroups::tree::{Leaf, LeafKind, Trouble};
 use super::discovery::{Watched, WorkloadSource};
 use super::exclude::Rules;
@@ -66,19 +67,40 @@ impl Classifier<'_> {
             }
             _ => uses(self.groups, &resident, self.at),
         };
+        let excluded = self
+            .rules
+            .on_cgroup(leaf.id.as_str(), &leaf.path, members.iter().copied());
+        let can_have_limit = cached.limit.is_some();
+        let excluded = excluded.or_else(|| self.shared(leaf, can_have_limit, &uses, pids, buffer));
         Watched {
             processes: processes(&uses, cached.at, &members),
             id: leaf.id.clone(),
             source: WorkloadSource::Cgroup(Arc::clone(leaf)),
             weight: cached.weight,
             limit: cached.limit,
-            excluded: self
-                .rules
-                .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter())
-                .or_else(|| (leaf.kind == LeafKind::SharedDomain).then_some(Excluded::Inner)),
+            excluded,
             uses,
             resident_bytes: resident.all_bytes(),
         }
+    }
+
+    /// Why a threaded domain that is shared is not limited.
+    fn shared(
+        &self,
+        leaf: &Leaf,
+        can_have_limit: bool,
+        uses: &[Use],
+        pids: &[u32],
+        buffer: &mut Buffer,
+    ) -> Option<Excluded> {
+        if leaf.kind != LeafKind::SharedDomain || self.rules.limits_domains {
+            return None;
+        }
+        Some(match (can_have_limit, uses.is_empty()) {
+            (false, _) => Excluded::Inner,
+            (true, true) => Excluded::Domain(Vec::new()),
+            (true, false) => Excluded::Domain(held_back(pids, self.members, buffer)),
+        })
     }
 
     fn charged(&self, leaf: &Leaf, buffer: &mut Buffer) -> Result<Charged, Missing> {

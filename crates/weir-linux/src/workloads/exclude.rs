@@ -22,6 +22,8 @@ pub(crate) struct Rules {
     /// weir lists.
     own_cgroup: Option<Vec<u8>>,
     init_cgroup: Option<Vec<u8>>,
+    /// A threaded domain that is shared is limited as one workload.
+    pub(crate) limits_domains: bool,
     /// Which of the patterns, and of other names that were given, have met anything.
     pub(crate) wanted: Arc<Wanted>,
 }
@@ -35,6 +37,7 @@ impl Rules {
             cgroup_of(&options.roots, "1"),
         );
         rules.wanted = Arc::new(Wanted::new(&options.exclude, &options.weighted));
+        rules.limits_domains = options.limit_domains;
         rules
     }
 
@@ -48,6 +51,7 @@ impl Rules {
             own_pid: std::process::id(),
             own_cgroup,
             init_cgroup,
+            limits_domains: false,
             wanted: Arc::default(),
         }
     }

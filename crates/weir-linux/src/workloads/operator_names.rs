@@ -11,6 +11,7 @@ use crate::kernel::parse::decimal;
 use crate::options::{By, Options, Roots};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 use weir_core::{Missing, WorkloadId};
 
@@ -94,13 +95,14 @@ impl Wanted {
                     [] => Ok(format!("{count} given, and each fits a workload")),
                     _ => Err(Missing::NotSupported(said(&unmet))),
                 },
-                next_move: match (unmet.is_empty(), hints.is_empty()) {
-                    (true, _) => None,
-                    (false, true) => {
-                        Some("`weir top --once` shows names as they are to be given".into())
-                    }
-                    (false, false) => Some(hints.join("; ")),
-                },
+                next_move: (!unmet.is_empty()).then(|| NextMove {
+                    act: Act::Deed(match hints.is_empty() {
+                        true => "`weir top --once` shows names as they are to be given".into(),
+                        false => hints.join("; "),
+                    }),
+                    why: "a name that was given fits no workload".into(),
+                    needs: Precondition::Seen("names of workloads that are here now".into()),
+                }),
             })
         };
         let facts = [fact(EXCLUDE, true), fact(WEIGHTS, false)];
@@ -234,7 +236,8 @@ mod tests {
         });
         let one = |fact: Fact| {
             let value = fact.value.map_err(|why| why.to_string());
-            (fact.name, value, fact.next_move.unwrap_or_default())
+            let next_move = fact.next_move.map(|next| next.to_string());
+            (fact.name, value, next_move.unwrap_or_default())
         };
         facts.into_iter().map(one).collect()
     }

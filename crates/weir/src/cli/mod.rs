@@ -186,6 +186,11 @@ pub struct LoopArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub trust_cpu_max: Option<bool>,
 
+    /// Limit a threaded domain as one workload where only the domain can have a limit, also if that holds
+    /// back processes that do not use a device: `weir explain` names them
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    pub limit_domains: Option<bool>,
+
     /// Read settings from this TOML file; flags override it. SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -76,6 +76,8 @@ pub struct Settings {
     pub exclude: Vec<String>,
     /// A sched_ext scheduler that runs all tasks enforces `cpu.max`.
     pub trust_cpu_max: bool,
+    /// A threaded domain is limited where that holds back others too.
+    pub limit_domains: bool,
     /// How long to run; nothing means until stopped.
     pub duration: Option<Duration>,
     /// A line of JSON per tick.
@@ -126,6 +128,7 @@ struct File {
     limited_weight: Option<LimitedWeight>,
     exclude: Vec<String>,
     trust_cpu_max: Option<bool>,
+    limit_domains: Option<bool>,
     duration: Option<Span>,
     json: Option<bool>,
     record: Option<PathBuf>,
@@ -204,6 +207,7 @@ impl Settings {
                 .chain(args.exclude.iter().cloned())
                 .collect(),
             trust_cpu_max: args.trust_cpu_max.or(file.trust_cpu_max).unwrap_or(false),
+            limit_domains: args.limit_domains.or(file.limit_domains).unwrap_or(false),
             duration: span(args.duration, file.duration),
             json: args.json || file.json.unwrap_or(false),
             record: file.record,

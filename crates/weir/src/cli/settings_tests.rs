@@ -43,13 +43,18 @@ fn flags_win_over_the_file_and_the_file_over_defaults() {
 }
 
 #[test]
-fn whoever_is_trusted_is_asked_of_a_switch() {
-    assert!(!settings(&[], None).unwrap().trust_cpu_max);
-    assert!(settings(&["--trust-cpu-max"], None).unwrap().trust_cpu_max);
-    let file = "trust-cpu-max = true";
-    assert!(settings(&[], Some(file)).unwrap().trust_cpu_max);
-    let off = settings(&["--trust-cpu-max=false"], Some(file)).unwrap();
-    assert!(!off.trust_cpu_max);
+fn a_switch_is_off_unless_a_flag_or_the_file_says_it() {
+    for (name, place) in [("trust-cpu-max", 0), ("limit-domains", 1)] {
+        let is_on = |flags: &[&str], file| {
+            let got = settings(flags, file).unwrap();
+            [got.trust_cpu_max, got.limit_domains][place]
+        };
+        let (flag, file) = (format!("--{name}"), format!("{name} = true"));
+        assert!(!is_on(&[], None), "{name}");
+        assert!(is_on(&[&flag], None), "{name}");
+        assert!(is_on(&[], Some(&file)), "{name}");
+        assert!(!is_on(&[&format!("{flag}=false")], Some(&file)), "{name}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use load::Knees;
 use serde::Serialize;
 use std::fmt::Write;
 use weir_core::owner::{PodNames, owner};
+use weir_core::seam::next_move::NextMove;
 use weir_core::seam::observation::LatencyReading;
 use weir_core::seam::plan::{Decision, DeviceState};
 use weir_core::seam::sched_stats::{SchedStats, WorkloadStats};
@@ -53,6 +54,8 @@ struct Explained<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduled: Option<&'a WorkloadStats>,
     explanation: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_move: Option<NextMove>,
 }
 
 /// Explains.
@@ -212,6 +215,7 @@ fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Decision, now_ms: u64) -> 
         throttled_cpus: snapshot.throttled_cpus.get(&verdict.id).copied(),
         scheduled: scheduled(snapshot, verdict),
         explanation: sentence(verdict, since, now_ms),
+        next_move: labels::next_move(&verdict.why),
     }
 }
 
@@ -307,6 +311,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, knees: &Knees, now_ms: u64
     let short = short.map_or_else(String::new, |short| text::harmless(&short) + "  ");
     let _ = writeln!(out, "\n{short}{}", text::harmless(verdict.id.as_str()));
     let _ = writeln!(out, "  {}", sentence(verdict, since, now_ms));
+    if let Some(next_move) = labels::next_move(&verdict.why) {
+        let _ = writeln!(out, "  → {next_move}");
+    }
     if let Some(waits) = load::waits(snapshot, verdict, knees) {
         let _ = writeln!(out, "  {waits}");
     }

@@ -101,8 +101,9 @@ pub fn lacks(machine: &Description) -> impl Iterator<Item = String> + '_ {
     let facts = machine.facts.iter().filter(|fact| fact.name == NODES);
     facts.filter_map(|fact| {
         let why = fact.value.as_ref().err()?;
-        let next_move = fact.next_move.as_deref().unwrap_or_default();
-        let line = format!("no workload has bytes: {why}; {next_move}");
+        let next_move = fact.next_move.as_ref().map(|next| format!("; {next}"));
+        let next_move = next_move.unwrap_or_default();
+        let line = format!("no workload has bytes: {why}{next_move}");
         Some(text::harmless(&line))
     })
 }

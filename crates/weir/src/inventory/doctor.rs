@@ -13,6 +13,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use weir_core::seam::next_move::NextMove;
 use weir_core::seam::topology::Fact;
 use weir_core::{Description, Missing};
 use weir_linux::{By, Options, Roots};
@@ -31,7 +32,7 @@ struct Lack {
     what: &'static str,
     needed_for: &'static str,
     reasons: Vec<String>,
-    next_moves: Vec<String>,
+    next_moves: Vec<NextMove>,
 }
 
 /// Examines.
@@ -225,7 +226,7 @@ fn page(report: &DoctorReport, colours: bool) -> String {
                 out,
                 "    {} {}",
                 paint("36", "→"),
-                text::harmless(next_move)
+                text::harmless(&next_move.to_string())
             );
         }
     }
@@ -302,7 +303,7 @@ fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
                     out,
                     "{stem}   {} {arrow} {}",
                     " ".repeat(width),
-                    text::harmless(next_move)
+                    text::harmless(&next_move.to_string())
                 );
             }
         }
@@ -313,8 +314,17 @@ fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::seam::next_move::{Act, Precondition};
     use weir_core::seam::topology::{Actuator, Device, Group, NodeCoverage};
     use weir_core::{Bytes, DeviceId, GroupId, Nanos, NodeId};
+
+    fn mend(name: &str) -> NextMove {
+        NextMove {
+            act: Act::Command(format!("mend {name}")),
+            why: "it is broken".into(),
+            needs: Precondition::Operator("there is time\u{1b}[2J".into()),
+        }
+    }
 
     fn fact(name: &str, value: Result<&str, &str>) -> Fact {
         Fact {
@@ -322,7 +332,7 @@ mod tests {
             value: value
                 .map(str::to_owned)
                 .map_err(|why| Missing::NotSupported(why.to_owned())),
-            next_move: value.is_err().then(|| format!("mend {name}")),
+            next_move: value.is_err().then(|| mend(name)),
         }
     }
 
@@ -380,7 +390,7 @@ mod tests {
             2,
             "it is seen by nothing and limited by nothing"
         );
-        assert_eq!(found[1].next_moves, ["mend cgroup.v2"]);
+        assert_eq!(found[1].next_moves, [mend("cgroup.v2")]);
         let report = DoctorReport {
             can_observe: true,
             can_limit: false,
@@ -390,7 +400,7 @@ mod tests {
         let page = page(&report, false);
         assert!(page.contains("✗ weir cannot limit here"), "{page}");
         assert!(
-            page.contains("→ mend cgroup.v2") && !page.contains('\u{1b}'),
+            page.contains("→ where there is time") && !page.contains('\u{1b}'),
             "{page}"
         );
     }

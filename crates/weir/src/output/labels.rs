@@ -4,6 +4,7 @@
 
 use crate::output::text;
 use weir_core::rates::attribution::Provenance;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
 use weir_core::seam::plan::{
     Decision, DeviceState, DirectionTraffic, FairShare, SharedResource, TrafficBreakdown, Why,
@@ -88,6 +89,7 @@ fn why_short(why: &Why) -> &'static str {
             Excluded::Root => "root",
             Excluded::Unlisted => "unlisted",
             Excluded::Inner => "inner",
+            Excluded::Domain(_) => "domain",
             Excluded::Weir => "weir",
             Excluded::RealTime => "real-time",
             Excluded::ByUser(_) => "excluded",
@@ -99,6 +101,20 @@ fn why_short(why: &Why) -> &'static str {
         Why::AtFloor => "floor",
         Why::NoData { .. } => "no data",
         Why::NotEnforced { .. } => "unenforced",
+    }
+}
+
+/// What would have a workload limited that is not, where something would.
+pub fn next_move(why: &Why) -> Option<NextMove> {
+    match why {
+        Why::Excluded {
+            by: Excluded::Domain(_),
+        } => Some(NextMove {
+            act: Act::Command("weir run --limit --limit-domains".into()),
+            why: why_long(why),
+            needs: Precondition::Operator("all of the domain may be held back".into()),
+        }),
+        _ => None,
     }
 }
 
@@ -336,6 +352,27 @@ mod tests {
         let cut = &snapshot.plan.workloads[0];
         assert_eq!(verdict_short(cut), "limited");
         assert!(!verdict_long(cut).contains("lifted"));
+    }
+
+    #[test]
+    fn a_domain_that_is_shared_is_named_with_what_it_holds_and_with_the_next_move() {
+        let why = |others: &[&str]| Why::Excluded {
+            by: Excluded::Domain(others.iter().map(ToString::to_string).collect()),
+        };
+        let whole = "a limit is possible only for its whole threaded domain";
+        assert_eq!(why_long(&why(&[])), whole);
+        let shared = why(&["/d/b: web (7)\u{1b}[2J", "2 more processes"]);
+        let said = why_long(&shared);
+        assert!(said.starts_with(&format!("{whole}, and would hold back /d/b: web (7)")));
+        assert!(said.ends_with(", 2 more processes too") && !said.contains('\u{1b}'));
+        let command = Act::Command("weir run --limit --limit-domains".into());
+        assert!(next_move(&shared).is_some_and(|next| next.act == command));
+        assert_eq!(
+            next_move(&Why::Excluded {
+                by: Excluded::Inner
+            }),
+            None
+        );
     }
 
     #[test]

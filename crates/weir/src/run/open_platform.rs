@@ -87,6 +87,7 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
         nodes: checked(&settings.devices, roots)?,
         weighted: settings.config.weights.keys().cloned().collect(),
         trust_cpu_max: settings.trust_cpu_max,
+        limit_domains: settings.limit_domains,
         capacity_bytes_per_sec: settings.capacity,
         period: settings.period,
         backend: backend(settings.backend, settings.config.policy),

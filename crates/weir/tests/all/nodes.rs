@@ -145,7 +145,7 @@ fn counters_that_do_not_name_their_nodes_need_an_option() {
     assert_eq!(group_nodes(&doctor), [0; 0]);
     let nodes = fact(&doctor, "cxl.counters.nodes");
     assert!(
-        nodes["next_move"]
+        nodes["next_move"]["deed"]
             .as_str()
             .unwrap()
             .contains("--device node:4"),

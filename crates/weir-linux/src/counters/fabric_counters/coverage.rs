@@ -8,6 +8,7 @@
 
 use crate::counters::Counters;
 use crate::inventory::cxl::{CxlMemory, CxlNode, Fabric, Region};
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::{Fact, NodeCoverage};
 use weir_core::{Missing, NodeId};
 
@@ -27,7 +28,13 @@ pub(crate) fn facts(coverage: &[NodeCoverage]) -> impl Iterator<Item = Fact> + '
         },
         next_move: node.is_partial().then(|| {
             let names = node.uncounted.join(", ");
-            format!("bring up the counters of {names}, or make regions of one device each")
+            NextMove {
+                act: Act::Deed(format!(
+                    "bring up the counters of {names}, or make regions of one device each"
+                )),
+                why: format!("the traffic of {names} is in no figure of the node"),
+                needs: Precondition::Seen("other devices of the node have counters".into()),
+            }
         }),
     })
 }

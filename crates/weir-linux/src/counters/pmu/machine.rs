@@ -9,6 +9,7 @@ use crate::kernel::parse::cpu::{arm, cpu};
 use crate::options::Roots;
 use std::collections::BTreeMap;
 use weir_core::Missing;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_events::{Config, Cpu, Event, Scope, Table, tables};
 
 /// Of what a core has and a guest does not see.
@@ -70,18 +71,25 @@ impl Machine {
 
     /// What is to be known before a search for an event, and what to do: that this machine can have none
     /// outside of its cores, or that weir knows none of its CPU.
-    pub fn obstacle(&self) -> Option<(String, String)> {
+    pub fn obstacle(&self) -> Option<NextMove> {
         let has_uncore = |name: &String| name.starts_with("uncore_") || name.starts_with("amd_");
         let names = self.names.as_deref().unwrap_or_default();
         if self.guest.is_some() && !names.iter().any(has_uncore) {
-            return Some((NO_UNCORE.into(), ON_THE_HOST.into()));
+            return Some(NextMove {
+                act: Act::Deed(ON_THE_HOST.into()),
+                why: NO_UNCORE.into(),
+                needs: Precondition::Seen("a hypervisor is there, and no PMU of the uncore".into()),
+            });
         }
         match &self.cpu {
-            Err(Missing::NotSupported(why)) if !names.is_empty() => Some((
-                format!("{why}: no events of it are known"),
-                "counters of the devices themselves (cxl_pmu, weir's driver) are read on any CPU"
-                    .into(),
-            )),
+            Err(Missing::NotSupported(why)) if !names.is_empty() => Some(NextMove {
+                act: Act::Deed(
+                    "counters of the devices themselves (cxl_pmu, weir's driver) are read on any CPU"
+                        .into(),
+                ),
+                why: format!("{why}: no events of it are known"),
+                needs: Precondition::Seen("no table of events is of this CPU".into()),
+            }),
             _ => None,
         }
     }
@@ -313,7 +321,8 @@ mod tests {
                 );
             }
         }
-        let (why, next_move) = machine.obstacle().unwrap();
+        let next_move = machine.obstacle().unwrap();
+        let (why, next_move) = (next_move.why.clone(), next_move.to_string());
         assert!(
             why.contains("uncore") && next_move.contains("host"),
             "{why}"
@@ -366,7 +375,8 @@ mod tests {
             why.contains("this is an Arm CPU (implementer 0x41, part 0xd4f)"),
             "{why}"
         );
-        let (why, next_move) = machine.obstacle().unwrap();
+        let next_move = machine.obstacle().unwrap();
+        let (why, next_move) = (next_move.why.clone(), next_move.to_string());
         assert!(
             why.contains("an Arm CPU") && next_move.contains("any CPU"),
             "{why}"

@@ -49,8 +49,11 @@ pub(super) fn nothing_counts(
         .clone()
         .find(|why| matches!(why, Missing::NotPermitted(_)));
     let (why, next_move) = match (denied, machine.obstacle(), reasons.next()) {
-        (Some(why), ..) => (why.clone(), privilege::next_move(roots)),
-        (None, Some((why, next_move)), _) => (Missing::NotSupported(why), next_move),
+        (Some(why), ..) => (why.clone(), privilege::next_move(roots).to_string()),
+        (None, Some(next_move), _) => (
+            Missing::NotSupported(next_move.why.clone()),
+            next_move.to_string(),
+        ),
         (None, None, first) => (
             first.cloned().unwrap_or(Missing::NotYetRead),
             "`weir events` says what this CPU and its kernel lack".into(),

@@ -17,38 +17,48 @@ use super::sysfs::CxlSysfs;
 use super::{CxlMemory, Dax, DaxParent, Fabric, Known, Region, Window};
 use crate::options::Roots;
 use std::fmt;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 
-/// What stands between memory and its use.
+/// Memory that is not in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NextMove {
+pub(crate) struct UnusedMemory {
     /// The dax device, region or memory device.
     pub(crate) of: String,
-    /// What is the matter, and what has to hold for the command.
+    /// What is the matter.
     pub(crate) why: String,
     /// What helps, where files show that it can.
-    pub(crate) command: Option<String>,
+    pub(crate) next_move: Option<NextMove>,
 }
 
-impl fmt::Display for NextMove {
+impl fmt::Display for UnusedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.command {
-            Some(command) => write!(f, "{}: {command}", self.why),
+        match &self.next_move {
+            Some(next_move) => f.write_str(&next_move.with_why()),
             None => f.write_str(&self.why),
         }
     }
 }
 
-fn known(of: &str, why: String) -> Option<NextMove> {
-    helps(of, why, None)
+fn known(of: &str, why: String) -> Option<UnusedMemory> {
+    let (of, next_move) = (of.to_owned(), None);
+    Some(UnusedMemory { of, why, next_move })
 }
 
-fn helps(of: &str, why: String, command: impl Into<Option<String>>) -> Option<NextMove> {
-    let (of, command) = (of.to_owned(), command.into());
-    Some(NextMove { of, why, command })
+fn helps(of: &str, why: String, command: String, needs: Precondition) -> Option<UnusedMemory> {
+    let next_move = NextMove {
+        act: Act::Command(command),
+        why: why.clone(),
+        needs,
+    };
+    Some(UnusedMemory {
+        of: of.to_owned(),
+        why,
+        next_move: Some(next_move),
+    })
 }
 
 /// What is the matter with each dax device, region and device that is not in use.
-pub(crate) fn next_moves(roots: &Roots) -> Vec<NextMove> {
+pub(crate) fn unused_memory(roots: &Roots) -> Vec<UnusedMemory> {
     let fabric = Fabric::read(roots);
     let (Ok(sysfs), Ok(blocks)) = (CxlSysfs::open(&roots.sys), MemoryBlocks::open(roots)) else {
         return Vec::new();
@@ -60,10 +70,10 @@ pub(crate) fn next_moves(roots: &Roots) -> Vec<NextMove> {
     };
     let of_regions = fabric.regions.iter().flat_map(|region| &region.dax);
     let dax = of_regions.chain(&fabric.dax);
-    let mut moves: Vec<NextMove> = dax.filter_map(|dax| advice.of_dax(dax)).collect();
-    moves.extend(fabric.regions.iter().filter_map(|r| advice.of_region(r)));
-    moves.extend(fabric.devices.iter().filter_map(|d| advice.of_device(d)));
-    moves
+    let mut found: Vec<UnusedMemory> = dax.filter_map(|dax| advice.of_dax(dax)).collect();
+    found.extend(fabric.regions.iter().filter_map(|r| advice.of_region(r)));
+    found.extend(fabric.devices.iter().filter_map(|d| advice.of_device(d)));
+    found
 }
 
 /// Names go into commands that an operator may paste.
@@ -79,7 +89,7 @@ struct Advice<'a> {
 }
 
 impl Advice<'_> {
-    fn of_dax(&mut self, dax: &Dax) -> Option<NextMove> {
+    fn of_dax(&mut self, dax: &Dax) -> Option<UnusedMemory> {
         let name = Some(&dax.name).filter(|name| is_plain(name))?;
         if !self.is_cxl(dax) {
             return None;
@@ -115,7 +125,9 @@ impl Advice<'_> {
                         states.offline, states.count
                     ),
                 };
-                helps(name, how_much, format!("daxctl online-memory {name}"))
+                let needs = format!("kmem has {name}, and its blocks are offline");
+                let command = format!("daxctl online-memory {name}");
+                helps(name, how_much, command, Precondition::Seen(needs))
             }
             (_, Some(states)) if states.online > 0 => None,
             _ if is_a_node && (is_kmem || dax.driver.is_err()) => None,
@@ -135,15 +147,19 @@ impl Advice<'_> {
         }
     }
 
-    fn to_system_ram(&self, name: &str) -> Option<NextMove> {
-        let why = match self.sysfs.path("bus/dax/drivers/kmem").is_dir() {
-            true => format!("{name} is no system RAM"),
-            false => format!(
-                "{name} is no system RAM, and the driver kmem is not loaded; where this kernel has its module dax_kmem"
+    fn to_system_ram(&self, name: &str) -> Option<UnusedMemory> {
+        let (why, needs) = match self.sysfs.path("bus/dax/drivers/kmem").is_dir() {
+            true => (
+                format!("{name} is no system RAM"),
+                Precondition::Seen("the driver kmem is loaded".into()),
+            ),
+            false => (
+                format!("{name} is no system RAM, and the driver kmem is not loaded"),
+                Precondition::Operator("this kernel has its module dax_kmem".into()),
             ),
         };
         let command = format!("daxctl reconfigure-device --mode=system-ram {name}");
-        helps(name, why, command)
+        helps(name, why, command, needs)
     }
 
     fn is_cxl(&self, dax: &Dax) -> bool {
@@ -164,7 +180,7 @@ impl Advice<'_> {
     }
 
     /// Memory that is online in a node with CPUs.
-    fn among_dram(&self, name: &str, states: BlockStates) -> Option<NextMove> {
+    fn among_dram(&self, name: &str, states: BlockStates) -> Option<UnusedMemory> {
         let node = states.node.filter(|node| self.blocks.has_cpus(*node))?;
         known(
             name,
@@ -174,7 +190,7 @@ impl Advice<'_> {
         )
     }
 
-    fn of_region(&mut self, region: &Region) -> Option<NextMove> {
+    fn of_region(&mut self, region: &Region) -> Option<UnusedMemory> {
         let name = Some(&region.name).filter(|name| is_plain(name))?;
         let Some(span) = region.span() else {
             let is_empty = region.is_committed == Ok(false) || region.size_bytes == Ok(0);
@@ -183,6 +199,7 @@ impl Advice<'_> {
                     name,
                     format!("{name} was set up halfway"),
                     format!("cxl destroy-region {name}"),
+                    Precondition::Seen("it has no size, or is not committed".into()),
                 )
             };
             return is_empty.then(help).flatten();
@@ -211,11 +228,12 @@ impl Advice<'_> {
                 name,
                 format!("{name} has no dax device"),
                 format!("cxl enable-region {name}"),
+                Precondition::Seen("it is committed, and no driver has it".into()),
             ),
         }
     }
 
-    fn of_device(&mut self, device: &CxlMemory) -> Option<NextMove> {
+    fn of_device(&mut self, device: &CxlMemory) -> Option<UnusedMemory> {
         let name = Some(&device.name).filter(|name| is_plain(name))?;
         let is_free = device.is_in_use == Ok(false) && device.regions.is_empty();
         let bridge = device.bridge.as_ref().ok().filter(|_| is_free)?;
@@ -252,6 +270,10 @@ impl Advice<'_> {
                 name,
                 format!("{name} is in no region"),
                 format!("cxl create-region -m -t ram -d {} {name}", window.name),
+                Precondition::Seen(format!(
+                    "{} leads to it alone, takes volatile memory (cap_ram), and has room",
+                    window.name
+                )),
             ),
             None => known(
                 name,

@@ -5,7 +5,7 @@ use super::machines_tests::{
     OF_REGION, WINDOW, block_state, dax, device, machine, object, region, window,
 };
 use super::tests::Tree;
-use super::{CxlMemory, Fabric, next_moves};
+use super::{CxlMemory, Fabric, unused_memory};
 use weir_core::Missing;
 
 const GIB: u64 = 1 << 30;
@@ -181,8 +181,8 @@ fn a_region_that_was_set_up_halfway() {
 
 /// What is said of a machine.
 fn said(tree: &Tree) -> String {
-    let moves = next_moves(&tree.roots());
-    let words: Vec<String> = moves.iter().map(ToString::to_string).collect();
+    let found = unused_memory(&tree.roots());
+    let words: Vec<String> = found.iter().map(ToString::to_string).collect();
     words.join("; ")
 }
 

@@ -27,7 +27,7 @@ mod places;
 mod read;
 mod sysfs;
 
-pub(crate) use advice::{NextMove, next_moves};
+pub(crate) use advice::{UnusedMemory, unused_memory};
 pub use classification::{MemoryKind, NodeVerdict};
 pub(crate) use nodes::{Classified, classified};
 pub(crate) use places::node_of;

@@ -11,10 +11,14 @@
 //! ```
 
 use super::cgroup_type::{is_threaded, is_threaded_domain};
+use super::walk::{Visited, for_each_cgroup};
 use crate::kernel::escape::escape;
-use crate::kernel::files::{Buffer, open_beneath, open_file, open_path_dir, open_to_change};
+use crate::kernel::files::{
+    Buffer, open_beneath, open_file, open_path_dir, open_root, open_to_change,
+};
 use crate::kernel::parse::cgroup::lists;
-use rustix::fd::{BorrowedFd, OwnedFd};
+use crate::options::Roots;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 const FILE: &str = "cgroup.subtree_control";
@@ -43,6 +47,33 @@ pub(crate) fn no_cpu_max(root: BorrowedFd<'_>, path: &[u8], buffer: &mut Buffer)
         Err(e) => format!("and where the cpu controller ends is not known ({e})"),
     };
     format!("{} has no cpu.max: {why}", escape(path))
+}
+
+/// How many of the cgroups with processes have no `cpu.max`, and why the first of them has none; nothing
+/// where all have it. What cannot be read is not known to be without.
+pub(crate) fn without_cpu_max(roots: &Roots) -> Option<String> {
+    let (root, proc) = (open_root(&roots.cgroup).ok()?, open_root(&roots.proc).ok()?);
+    let (mut buffer, mut lists) = (Buffer::new(), Buffer::new());
+    let (mut all, mut without) = (0usize, Vec::new());
+    for_each_cgroup(&root, &proc, &mut buffer, |path, found| {
+        let Ok(Visited::Leaf(dir, _)) = found else {
+            return;
+        };
+        let list = lists.read_list_at(&dir, "cgroup.procs");
+        if list.is_ok_and(|list| list.trim_ascii().is_empty()) {
+            return;
+        }
+        all += 1;
+        if matches!(open_file(&dir, "cpu.max"), Err(Errno::NOENT)) {
+            without.push(path.to_vec());
+        }
+    });
+    let first = without.iter().min()?;
+    let why = no_cpu_max(root.as_fd(), first, &mut buffer);
+    Some(format!(
+        "of {all} cgroups with processes {} cannot be limited: {why}",
+        without.len()
+    ))
 }
 
 /// The cgroups from the root of the tree to one of its cgroups; a level is the number of names that lead
@@ -161,8 +192,6 @@ impl Way<'_> {
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use crate::kernel::files::open_root;
-    use rustix::fd::AsFd;
 
     /// A tree where the levels hand these controllers down; the last has none.
     fn said(fake: &Fake, levels: &[(&str, &str)]) -> String {

@@ -22,6 +22,7 @@ use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
 use std::path::Path;
 use weir_core::Missing;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 
 /// The fact about a cgroup namespace; there only in one.
@@ -31,7 +32,7 @@ pub const V2: &str = "cgroup.v2";
 /// The fact about a PID namespace; there only in one.
 pub const PIDS: &str = "proc.pid_namespace";
 /// The fact about the controller that limits by CPU time.
-const CPU: &str = "cgroup.controller.cpu";
+pub(crate) const CPU: &str = "cgroup.controller.cpu";
 /// The fact about a tree that root cannot write; there only where that was tried.
 const WRITE: &str = "cgroup.write";
 /// Facts that say why nothing can limit here, where they say that something is not there.
@@ -59,7 +60,9 @@ pub(crate) fn facts(roots: &Roots, by: By, facts: &mut Vec<Fact>) -> bool {
         facts.push(fact(
             NAMESPACE,
             Err(Missing::NotSupported(why)),
-            Some(HOSTS_NAMESPACE.into()),
+            Some(hosts_namespace(
+                "cgroup.type or cgroup.events is at the top of the tree",
+            )),
         ));
         return false;
     }
@@ -86,7 +89,7 @@ pub(crate) fn in_the_way(roots: &Roots) -> Option<Missing> {
     }
     found.retain(|fact| LIMITING.contains(&fact.name.as_str()));
     let fact = found.into_iter().find(|fact| fact.value.is_err())?;
-    let next_move = fact.next_move.map(|text| format!(": {text}"));
+    let next_move = fact.next_move.map(|next| format!(": {next}"));
     Some(Missing::NotSupported(format!(
         "{}{}",
         fact.value.err()?.reason(),
@@ -124,23 +127,32 @@ fn closed(roots: &Roots, tried: Result<(), Errno>) -> Option<Fact> {
 
 /// What makes a tree that is mounted read-only writable for weir: in a container its rights, in a unit its
 /// settings, else to mount it again.
-fn to_make_writable(roots: &Roots) -> Option<String> {
+fn to_make_writable(roots: &Roots) -> Option<NextMove> {
     let text = read_path(&roots.proc.join("self/cgroup")).unwrap_or_default();
     let own = lines(&text).find_map(|line| line.strip_prefix(b"0::"));
     let own = own.and_then(|path| path.rsplit(|b| *b == b'/').next());
     let unit = own.filter(|name| name.ends_with(b".service"));
     let is_inside = open_root(&roots.proc).is_ok_and(has_hidden);
+    let why = "the tree is mounted read-only for weir";
     match (unit, privilege::may_mount(roots)) {
-        _ if is_inside => Some(HOSTS_NAMESPACE.into()),
-        (Some(unit), _) => Some(format!(
-            "where {} has ProtectControlGroups=yes or strict: set ProtectControlGroups=no in that unit",
-            escape(unit)
-        )),
-        (None, Some(false)) => Some(HOSTS_NAMESPACE.into()),
-        (None, Some(true)) => {
-            let again = format!("mount -o remount,bind,rw {}", roots.cgroup.display());
-            is_read_only_alone(roots).then_some(again)
-        }
+        _ if is_inside => Some(hosts_namespace("/proc/self/ns/pid is not the host's")),
+        (Some(unit), _) => Some(NextMove {
+            act: Act::Deed("set ProtectControlGroups=no in that unit".into()),
+            why: why.into(),
+            needs: Precondition::Operator(format!(
+                "{} has ProtectControlGroups=yes or strict",
+                escape(unit)
+            )),
+        }),
+        (None, Some(false)) => Some(hosts_namespace("CapEff lacks rights of the host's root")),
+        (None, Some(true)) => is_read_only_alone(roots).then(|| NextMove {
+            act: Act::Command(format!(
+                "mount -o remount,bind,rw {}",
+                roots.cgroup.display()
+            )),
+            why: why.into(),
+            needs: Precondition::Seen("only the mount is read-only, by mountinfo".into()),
+        }),
         (None, None) => None,
     }
 }
@@ -166,7 +178,7 @@ fn is_read_only_alone(roots: &Roots) -> bool {
     here.last() == Some(true)
 }
 
-fn fact(name: &str, value: Result<String, Missing>, next_move: Option<String>) -> Fact {
+fn fact(name: &str, value: Result<String, Missing>, next_move: Option<NextMove>) -> Fact {
     Fact {
         name: name.into(),
         value,
@@ -185,7 +197,7 @@ fn pid_namespace(roots: &Roots) -> Option<Fact> {
     open_root(&roots.proc).is_ok_and(has_hidden).then(|| {
         let why =
             "weir is in a PID namespace: processes outside of it, and their memory, are not seen";
-        let next_move = Some(HOSTS_NAMESPACE.into());
+        let next_move = Some(hosts_namespace("/proc/self/ns/pid is not the host's"));
         fact(PIDS, Err(Missing::NotSupported(why.into())), next_move)
     })
 }
@@ -214,7 +226,13 @@ fn namespace(roots: &Roots) -> Option<String> {
 fn no_v2(roots: &Roots, by: By, why: Missing) -> Fact {
     let top = roots.cgroup.display();
     let is_there = |name: &str| roots.cgroup.join(name).exists();
-    let (why, next_move) = if is_there("unified/cgroup.controllers") {
+    let v1_boot = || {
+        (
+            Act::Deed(V1_BOOT.into()),
+            "hierarchies of version 1 are mounted".into(),
+        )
+    };
+    let (why, (act, seen)) = if is_there("unified/cgroup.controllers") {
         let text = read_path(&roots.cgroup.join("unified/cgroup.controllers")).unwrap_or_default();
         let has = match String::from_utf8_lossy(text.trim_ascii()) {
             text if text.is_empty() => "no controller".into(),
@@ -223,20 +241,26 @@ fn no_v2(roots: &Roots, by: By, why: Missing) -> Fact {
         let why = format!(
             "{top} is a hybrid hierarchy: {top}/unified has {has}, version 1 has the others"
         );
-        (Missing::NotSupported(why), V1_BOOT.to_owned())
+        (Missing::NotSupported(why), v1_boot())
     } else if is_v1(roots) {
         let why = format!("{top} is cgroup version 1, and weir needs version 2");
-        (Missing::NotSupported(why), V1_BOOT.to_owned())
+        (Missing::NotSupported(why), v1_boot())
     } else if let Some(elsewhere) = mounted(roots) {
         let why = format!("cgroup version 2 is mounted at {elsewhere} and not at {top}");
-        let next_move = format!("mount it there too: mount --bind {elsewhere} {top}");
-        (Missing::NotSupported(why), next_move)
+        let seen = format!("/proc/self/mounts has it at {elsewhere}");
+        let act = Act::Command(format!("mount --bind {elsewhere} {top}"));
+        (Missing::NotSupported(why), (act, seen))
     } else {
-        (why, format!("mount it: mount -t cgroup2 none {top}"))
+        let act = Act::Command(format!("mount -t cgroup2 none {top}"));
+        (why, (act, format!("{top} has no tree of version 1 or 2")))
     };
-    let next_move = match by {
-        By::Cgroup => format!("{next_move}; {BY_PROCESS}"),
-        By::Process => next_move,
+    let next_move = NextMove {
+        act: match by {
+            By::Cgroup => Act::Deed(format!("{act}; {BY_PROCESS}")),
+            By::Process => act,
+        },
+        why: format!("weir needs cgroup version 2 at {top}"),
+        needs: Precondition::Seen(seen),
     };
     fact(V2, Err(why), Some(next_move))
 }
@@ -266,8 +290,8 @@ fn mounted(roots: &Roots) -> Option<String> {
 fn controller(roots: &Roots, controllers: &[u8], name: &str, is_open: bool) -> Fact {
     let which = name.rsplit('.').next().unwrap_or(name);
     if !lists(controllers, which.as_bytes()) {
-        let (why, next_move) = absent(roots, which);
-        let why = Missing::NotSupported(why);
+        let next_move = absent(roots, which);
+        let why = Missing::NotSupported(next_move.why.clone());
         return fact(name, Err(why), Some(next_move));
     }
     let path = roots.cgroup.join("cgroup.subtree_control");
@@ -279,7 +303,13 @@ fn controller(roots: &Roots, controllers: &[u8], name: &str, is_open: bool) -> F
             let why = Missing::NotSupported(format!(
                 "the {which} controller is there, but not handed down from the root"
             ));
-            let next_move = is_open.then(|| format!("echo +{which} > {}", path.display()));
+            let next_move = is_open.then(|| NextMove {
+                act: Act::Command(format!("echo +{which} > {}", path.display())),
+                why: format!("{which} is not handed down from the root"),
+                needs: Precondition::Seen(format!(
+                    "cgroup.controllers of the root has {which}, and the tree can be written"
+                )),
+            });
             fact(name, Err(why), next_move)
         }
         Err(why) => fact(name, Err(why), None),
@@ -287,21 +317,23 @@ fn controller(roots: &Roots, controllers: &[u8], name: &str, is_open: bool) -> F
 }
 
 /// Why the kernel has it not in this tree, by `/proc/cgroups`: name, hierarchy, number of cgroups, enabled.
-fn absent(roots: &Roots, which: &str) -> (String, String) {
+fn absent(roots: &Roots, which: &str) -> NextMove {
     let text = read_path(&roots.proc.join("cgroups")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut lines = text
         .lines()
         .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     let line = lines.find(|words| words.first() == Some(&which));
-    match line.as_deref() {
+    let (why, deed, seen) = match line.as_deref() {
         Some([_, _, _, "0"]) => (
             format!("the {which} controller is disabled on the kernel's command line"),
             format!("boot without cgroup_disable={which}"),
+            "/proc/cgroups has it, and not enabled",
         ),
         Some([_, hierarchy, ..]) if *hierarchy != "0" => (
             format!("version 1 has the {which} controller, in a hierarchy beside this tree"),
             format!("boot with cgroup_no_v1={which}"),
+            "/proc/cgroups has it, in a hierarchy of version 1",
         ),
         None if !text.is_empty() => (
             format!("this kernel is built without the {which} controller"),
@@ -311,11 +343,26 @@ fn absent(roots: &Roots, which: &str) -> (String, String) {
                 }
                 _ => "use a kernel with CONFIG_MEMCG".into(),
             },
+            "/proc/cgroups has other controllers and not this one",
         ),
         _ => (
             format!("the kernel has no {which} controller in this tree"),
             format!("boot with cgroup_no_v1={which}"),
+            "cgroup.controllers has not this one",
         ),
+    };
+    NextMove {
+        act: Act::Deed(deed),
+        why,
+        needs: Precondition::Seen(seen.into()),
+    }
+}
+
+fn hosts_namespace(seen: &str) -> NextMove {
+    NextMove {
+        act: Act::Deed(HOSTS_NAMESPACE.into()),
+        why: "weir sees only a part of the host from here".into(),
+        needs: Precondition::Seen(seen.into()),
     }
 }
 

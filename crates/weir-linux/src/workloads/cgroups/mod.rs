@@ -8,6 +8,7 @@ pub(crate) mod hierarchy;
 pub(crate) mod inner;
 pub(crate) mod non_leaf;
 pub(crate) mod pod_names;
+pub(crate) mod shared_domain;
 pub(crate) mod tree;
 pub(crate) mod unlisted;
 pub(crate) mod walk;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
-use crate::options::By;
+use crate::options::{By, Options};
 use crate::platform::LinuxPlatform;
 use crate::workloads::discovery::tests::{FIO, SECOND, bytes, discovery_with, watched as found};
 use proptest::prelude::*;
@@ -93,9 +93,10 @@ fn containers_of_a_threaded_domain_are_workloads_each() {
     assert!(view.skipped.is_empty(), "{:?}", view.skipped);
 }
 
-/// What else can be limited than the domain alone is a reason to leave it.
+/// What else can be limited than the domain alone is a reason to leave it, unless the operator says that it
+/// is limited all the same.
 #[test]
-fn a_domain_in_which_a_limit_would_hit_others_is_left_alone() {
+fn a_domain_in_which_a_limit_would_hit_others_is_left_alone_without_limit_domains() {
     let spread = |fake: &Fake| {
         // A thread of 701 is in the cgroup of 700.
         fake.write("sys/fs/cgroup/docker/a/cgroup.threads", "700\n703\n");
@@ -110,12 +111,56 @@ fn a_domain_in_which_a_limit_would_hit_others_is_left_alone() {
         let fake = Fake::new();
         docker(&fake, &[("a", &[700]), ("b", &[701])]);
         change(&fake);
-        let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
-        let domain = found(&view, "/docker");
-        assert_eq!(bytes(domain), [Some(8 << 20)]);
-        assert_eq!(domain.excluded, Some(Excluded::Inner));
-        assert!(view.get(&WorkloadId::new("/docker/a")).is_none());
+        fake.numa_maps(701, &[("anon=1", 0, 1024)]);
+        let others = vec!["/docker/b: app (701)".to_owned()];
+        let is_excluded = |limit_domains| {
+            let mut platform = LinuxPlatform::open_inline(Options {
+                limit_domains,
+                ..fake.options(By::Cgroup)
+            });
+            let seen = platform.as_mut().unwrap().observe().unwrap();
+            let of_docker = |id: &str| id.starts_with("/docker");
+            let there = seen.workloads.iter().filter(|w| of_docker(w.id.as_str()));
+            let there: Vec<_> = there.map(|w| (w.id.as_str(), w.excluded.clone())).collect();
+            let [("/docker", excluded)] = &there[..] else {
+                panic!("{there:?}");
+            };
+            excluded.clone()
+        };
+        assert_eq!(is_excluded(false), Some(Excluded::Domain(others)));
+        assert_eq!(is_excluded(true), None);
+        fake.remove("sys/fs/cgroup/docker/cpu.max");
+        assert_eq!(
+            is_excluded(false),
+            Some(Excluded::Inner),
+            "no limit is possible there"
+        );
     }
+}
+
+#[test]
+fn what_a_domain_would_hold_back_is_counted_where_it_is_too_much_to_name() {
+    let fake = Fake::new();
+    let names: Vec<String> = (0..10).map(|number| format!("c{number}")).collect();
+    let pids: Vec<[u32; 2]> = (0..10).map(|number| [710 + number, 810 + number]).collect();
+    let containers: Vec<(&str, &[u32])> = names
+        .iter()
+        .map(String::as_str)
+        .zip(pids.iter().map(|p| &p[..]))
+        .collect();
+    docker(&fake, &containers);
+    // One that can have no limit makes the domain a shared one.
+    fake.remove("sys/fs/cgroup/docker/c0/cpu.max");
+    for pid in pids.iter().skip(1).flatten() {
+        fake.numa_maps(*pid, &[]);
+    }
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
+    let Some(Excluded::Domain(others)) = &found(&view, "/docker").excluded else {
+        panic!("{view:?}");
+    };
+    let named = (1..9).map(|number| format!("/docker/c{number}: app (71{number}) and 1 more"));
+    let wanted: Vec<String> = named.chain(["2 more processes".to_owned()]).collect();
+    assert_eq!(*others, wanted);
 }
 
 #[test]

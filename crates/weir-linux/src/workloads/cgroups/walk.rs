@@ -36,7 +36,8 @@ pub(crate) enum LeafKind {
     /// It has no others below it, or is a threaded domain with all that is below it: it lists its processes,
     /// and may be limited.
     Whole,
-    /// A threaded domain in which a limit would hold back containers of others.
+    /// A threaded domain in which a limit would hold back containers of others
+    /// ([`super::shared_domain`]).
     SharedDomain,
     /// A threaded cgroup that holds whole processes, right below their domain, which lists them.
     Container,

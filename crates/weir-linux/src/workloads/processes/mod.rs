@@ -170,6 +170,10 @@ impl ProcessCache {
             .for_each(|member| member.due.search());
     }
 
+    pub(crate) fn proc(&self) -> &OwnedFd {
+        &self.proc
+    }
+
     pub(crate) fn get(&self, pid: u32) -> Option<&CachedProcess> {
         self.by_pid.get(&pid)
     }

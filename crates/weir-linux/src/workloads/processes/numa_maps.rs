@@ -17,6 +17,7 @@ use crate::options::{By, Roots};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 use weir_core::{Missing, NodeId};
 
@@ -260,15 +261,19 @@ pub(crate) fn fact(roots: &Roots, by: By) -> Fact {
         Ok(_) => Ok("residency is read from the maps of processes".into()),
         Err(e) => Err(missing(&path, &e)),
     };
-    let next_move = value.is_err().then_some(match by {
+    let deed = match by {
         By::Cgroup => {
             "memory.numa_stat is used instead: shared pages count for the cgroup that they are charged to"
         }
         By::Process => "use a kernel with CONFIG_NUMA, or limit by cgroup",
-    });
+    };
     Fact {
         name: "proc.numa_maps".into(),
+        next_move: value.is_err().then(|| NextMove {
+            act: Act::Deed(deed.into()),
+            why: "the maps of processes do not say on which node their memory is".into(),
+            needs: Precondition::Seen(format!("{} cannot be read", path.display())),
+        }),
         value,
-        next_move: next_move.map(str::to_owned),
     }
 }

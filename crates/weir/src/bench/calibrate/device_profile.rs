@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use weir_core::Description;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::{Device, Fact};
 use weir_core::{BytesPerSec, Missing};
 
@@ -432,9 +433,11 @@ pub fn facts(state: &Path, machine: &Description) -> Vec<Fact> {
             Ok(None) => Err(Missing::NotYetRead),
             Err(why) => Err(Missing::Lost(format!("{why:#}"))),
         };
-        let next_move = value
-            .is_err()
-            .then(|| format!("weir calibrate --device {}", device.id));
+        let next_move = value.is_err().then(|| NextMove {
+            act: Act::Command(format!("weir calibrate --device {}", device.id)),
+            why: "the knee of the device is not known".into(),
+            needs: Precondition::Operator("no other traffic is on the device".into()),
+        });
         Fact {
             name: format!("calibration.{}", device.id),
             value,

@@ -123,8 +123,8 @@ impl HardwareCheck for EventsEncode {
 
     fn measure(&self, site: &mut HardwareSite) -> Result<HardwareFigure, Missing> {
         let machine = &site.machine;
-        if let Some((why, _)) = machine.obstacle() {
-            return Err(Missing::NotSupported(why));
+        if let Some(next_move) = machine.obstacle() {
+            return Err(Missing::NotSupported(next_move.why));
         }
         let own = |table: &&weir_events::Table| !table.cpu.is_empty() && machine.has(table);
         let table = tables_with_roles().iter().find(own);

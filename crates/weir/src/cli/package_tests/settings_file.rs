@@ -31,7 +31,7 @@ enum Initial {
 }
 
 /// A key above `[controller]`.
-const INITIAL: [(&str, Initial); 30] = [
+const INITIAL: [(&str, Initial); 31] = [
     ("limit", Initial::Default("false")),
     ("set-point", Initial::None("\"8GiB/s\"")),
     ("capacity", Initial::None("\"20GiB/s\"")),
@@ -51,6 +51,7 @@ const INITIAL: [(&str, Initial); 30] = [
         Initial::None("[\"/system.slice/postgresql*\", \"/system.slice/ssh.service\"]"),
     ),
     ("trust-cpu-max", Initial::Default("false")),
+    ("limit-domains", Initial::Default("false")),
     ("duration", Initial::None("\"1h\"")),
     ("json", Initial::Default("false")),
     ("record", Initial::None("\"/var/lib/weir/today.weir\"")),

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::Missing;
+use weir_core::seam::next_move::NextMove;
 use weir_events::{
     Amount, Config, Counts, Event, Field, Latency, Pmu, Provenance, Scope, Store, Table, Traffic,
     encode, tables_with_roles,
@@ -32,7 +33,7 @@ pub struct EventsReport {
 #[derive(Serialize)]
 pub struct Obstacle {
     pub why: String,
-    pub next_move: String,
+    pub next_move: NextMove,
 }
 
 /// A table and how it stands here.
@@ -160,9 +161,10 @@ pub fn list(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
             .as_ref()
             .map(ToString::to_string)
             .map_err(Clone::clone),
-        obstacle: machine
-            .obstacle()
-            .map(|(why, next_move)| Obstacle { why, next_move }),
+        obstacle: machine.obstacle().map(|next_move| Obstacle {
+            why: next_move.why.clone(),
+            next_move,
+        }),
         guest: machine.guest,
         families,
     };

@@ -28,7 +28,11 @@ pub fn page(report: &EventsReport, in_full: bool) -> String {
     let _ = writeln!(out, "CPU {cpu}{guest}");
     if let Some(obstacle) = &report.obstacle {
         let _ = writeln!(out, "   {}", text::harmless(&obstacle.why));
-        let _ = writeln!(out, "   → {}", text::harmless(&obstacle.next_move));
+        let _ = writeln!(
+            out,
+            "   → {}",
+            text::harmless(&obstacle.next_move.to_string())
+        );
     }
     out.push('\n');
     for family in &report.families {

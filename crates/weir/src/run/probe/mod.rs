@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use uncached_reads::reads;
 use weir_core::owner::PodNames;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::{
     Excluded, LatencyReading, LatencySource, ProbeReading, WorkloadReading,
 };
@@ -81,9 +82,14 @@ impl Probed {
             name: format!("latency.probe.{device}"),
             value: found.place.clone().map(|place| place.to_string()),
             next_move: found.place.is_err().then(|| {
-                format!(
-                    "the probe needs free memory there, {PART_OF_FREE} times what it takes: free some"
-                )
+                let needed = format!("{PART_OF_FREE} times what it takes");
+                NextMove {
+                    act: Act::Deed(format!(
+                        "the probe needs free memory there, {needed}: free some"
+                    )),
+                    why: "the probe has no memory on the device".into(),
+                    needs: Precondition::Seen(format!("less is free there than {needed}")),
+                }
             }),
         });
         self.description.facts.extend(facts);

@@ -94,8 +94,8 @@ fn warnings(machine: &Description, by: WorkloadsName) -> Vec<String> {
             Some(list) => format!("{list}: "),
             None => String::new(),
         };
-        let next_move = fact.next_move.as_deref().map(text::harmless);
-        let next_move = next_move.map_or_else(String::new, |text| format!(" ({text})"));
+        let next_move = fact.next_move.as_ref().map(|next| format!(" ({next})"));
+        let next_move = text::harmless(&next_move.unwrap_or_default());
         Some(format!("{what}{why}{next_move}"))
     };
     shown.filter_map(warning).collect()

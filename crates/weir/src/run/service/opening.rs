@@ -175,7 +175,7 @@ pub fn check_limits_are_possible(
     };
     let lacking = sight.iter().chain(limiting).find_map(|name| {
         let fact = machine.facts.iter().find(|fact| fact.name == **name)?;
-        let next_move = fact.next_move.as_ref().map(|text| format!(" ({text})"));
+        let next_move = fact.next_move.as_ref().map(|next| format!(" ({next})"));
         let why = fact.value.as_ref().err()?.reason();
         Some(format!(": {why}{}", next_move.unwrap_or_default()))
     });
@@ -199,9 +199,10 @@ pub fn check_limits_are_possible(
     ] {
         let counters = machine.facts.iter().find(|fact| fact.name == name);
         if let Some((fact, Err(why))) = counters.map(|fact| (fact, &fact.value)) {
-            let next_move = fact.next_move.as_deref().unwrap_or("see `weir doctor`");
+            let next_move = fact.next_move.as_ref().map(ToString::to_string);
             return Err(Unavailable::Counters(format!(
-                "--limit is not possible {what} ({why}): {next_move}"
+                "--limit is not possible {what} ({why}): {}",
+                next_move.unwrap_or_else(|| "see `weir doctor`".into())
             )));
         }
     }

@@ -170,6 +170,7 @@ fn keep(old: &Settings, new: &mut Settings) -> Vec<&'static str> {
         "interval" interval,
         "period" period,
         "trust-cpu-max" trust_cpu_max,
+        "limit-domains" limit_domains,
         "duration" duration,
         "json" json,
         "record" record,

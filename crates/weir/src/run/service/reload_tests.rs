@@ -30,6 +30,7 @@ fn what_is_opened_at_the_start_stays_and_is_named() {
         ("interval = '60ms'", "interval"),
         ("period = '30ms'", "period"),
         ("trust-cpu-max = true", "trust-cpu-max"),
+        ("limit-domains = true", "limit-domains"),
         ("duration = '1h'", "duration"),
         ("json = true", "json"),
         ("record = '/a'", "record"),

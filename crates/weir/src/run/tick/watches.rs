@@ -169,11 +169,11 @@ impl NameWatch {
             self.is_waiting = false;
             let list = fact.name.trim_start_matches(weir_linux::NAMES);
             if let Err(why) = &fact.value {
-                let next_move = fact.next_move.as_deref().unwrap_or_default();
+                let next_move = fact.next_move.as_ref().map(ToString::to_string);
                 warn!(
                     "{list}: {} ({})",
                     text::harmless(why.reason()),
-                    text::harmless(next_move)
+                    text::harmless(&next_move.unwrap_or_default())
                 );
             }
         }

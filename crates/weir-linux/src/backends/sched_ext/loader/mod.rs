@@ -56,7 +56,7 @@ pub(crate) enum ScxError {
 
 fn help(answer: &libbpf_rs::Error) -> String {
     match answer.kind() {
-        ErrorKind::PermissionDenied => next_move(&Roots::default()),
+        ErrorKind::PermissionDenied => next_move(&Roots::default()).to_string(),
         _ => "please report this".into(),
     }
 }

@@ -230,8 +230,8 @@ fn the_doctor_says_what_there_is() {
     let fact = || facts(dir.path(), &machine(1)).remove(0);
     assert_eq!(fact().value, Err(Missing::NotYetRead));
     assert_eq!(
-        fact().next_move.as_deref(),
-        Some("weir calibrate --device cxl0")
+        fact().next_move.unwrap().act.to_string(),
+        "weir calibrate --device cxl0"
     );
     let old = wall_unix_ms() / 1000 - 3 * DAY_SEC - 10;
     let path = keep(
