@@ -32,7 +32,7 @@ use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{NiceBoost, is_crowded};
 use crate::workloads::task_iter::process_table::{ProcessTable, Task};
 use namesakes::Namesakes;
-use numa_maps::{NodePages, add};
+use numa_maps::{MappedFile, NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
 use rustix::fd::OwnedFd;
@@ -87,6 +87,8 @@ pub(crate) struct Resident {
     pub(crate) at: Option<Nanos>,
     /// By node, with [`ELSEWHERE`].
     pub(crate) bytes: BTreeMap<NodeId, u64>,
+    /// The part of it in huge pages of hugetlb that maps show.
+    pub(crate) huge: BTreeMap<NodeId, u64>,
     /// Processes not scanned so far.
     pub(crate) unread: usize,
     /// Why one of them could not be scanned.
@@ -376,7 +378,7 @@ impl ProcessCache {
     /// What these processes have together.
     pub(crate) fn resident(&self, pids: &[u32]) -> Resident {
         let mut sum = Resident::default();
-        let mut files: BTreeMap<(NodeId, u64), u64> = BTreeMap::new();
+        let mut files: BTreeMap<(NodeId, MappedFile), u64> = BTreeMap::new();
         for member in pids
             .iter()
             .filter_map(|pid| self.by_pid.get(pid))
@@ -390,6 +392,9 @@ impl ProcessCache {
                     for (node, bytes) in &usage.private {
                         add(&mut sum.bytes, *node, *bytes);
                     }
+                    for (node, bytes) in &usage.private_huge {
+                        add(&mut sum.huge, *node, *bytes);
+                    }
                     for (key, bytes) in &usage.files {
                         let most = files.entry(*key).or_default();
                         *most = (*most).max(*bytes);
@@ -397,8 +402,11 @@ impl ProcessCache {
                 }
             }
         }
-        for ((node, _), bytes) in files {
+        for ((node, file), bytes) in files {
             add(&mut sum.bytes, node, bytes);
+            if file.is_huge {
+                add(&mut sum.huge, node, bytes);
+            }
         }
         sum
     }
