@@ -4,6 +4,8 @@
 mod clocks;
 mod dependencies;
 mod docs;
+mod evidence;
+mod evidence_age;
 mod floors;
 mod generated;
 mod names;

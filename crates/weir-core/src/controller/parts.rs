@@ -4,7 +4,7 @@
 
 use super::findings::StepRates;
 use super::signals::Signals;
-use crate::rates::attribution::{Attributed, attribute};
+use crate::rates::attribution::{Attributed, attribute, possible_ratio};
 use crate::units::BytesPerSec;
 
 /// Parts of the groups' bandwidth.
@@ -18,8 +18,22 @@ pub(super) struct Parts {
 
 /// Shares the rates out.
 pub(super) fn share_out(rates: &StepRates, signals: &Signals) -> Parts {
-    let found = attribute(&rates.groups, &signals.accesses);
+    let mut found = attribute(&rates.groups, &signals.accesses);
     let mut of_no_workload = found.unattributed;
+    for seen in &signals.workloads {
+        let accesses = signals.accesses.get(seen.uses.clone());
+        let parts = found.parts.get_mut(seen.uses.clone());
+        let (Some(cpus), Some(accesses), Some(parts)) = (seen.exact_cpu, accesses, parts) else {
+            continue;
+        };
+        let ratio = possible_ratio(parts, cpus);
+        for (access, part) in accesses.iter().zip(parts) {
+            let taken = part.keep(ratio);
+            if let Some(Some(bytes)) = of_no_workload.get_mut(access.group) {
+                *bytes += taken;
+            }
+        }
+    }
     let owners = signals.accesses.iter().zip(&found.parts);
     for (signal, part) in owners.skip(signals.places.len()) {
         if let Some(Some(bytes)) = of_no_workload.get_mut(signal.group) {

@@ -49,6 +49,8 @@ pub(super) struct WorkloadSignals {
     pub is_fresh: bool,
     /// CPU used over the last interval, in CPUs.
     pub cpu: Option<f64>,
+    /// The same where it is exact: the CPU time of a process moves on a clock tick at a time.
+    pub exact_cpu: Option<f64>,
     /// Part of the last interval for which it was held back.
     pub throttled_ratio: f64,
     /// It may be limited at all.
@@ -170,6 +172,7 @@ fn read_workload(
     }
     tracked.cpus = if cpu.is_ok() { online } else { most };
     seen.cpu = used(&mut tracked.is_still, &found.cpu_ns, cpu);
+    seen.exact_cpu = seen.cpu.filter(|_| found.kind == WorkloadKind::Cgroup);
     // A reason costs an allocation to copy; it is not read here.
     if found.throttled_ns.value.is_ok()
         && let Ok(held) = tracked.throttled.advance(PLAIN, &found.throttled_ns)
@@ -225,8 +228,6 @@ fn read_uses(
             group: group.unwrap_or(usize::MAX),
             sampled,
             stores,
-            // The CPU time of a process moves on a clock tick at a time.
-            cpus: seen.cpu.filter(|_| found.kind == WorkloadKind::Cgroup),
             ..by_memory(context.machine, found, use_, seen.cpu)
         });
     }

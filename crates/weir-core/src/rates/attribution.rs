@@ -32,7 +32,8 @@
 //! kernel's part is more than 2 % of a group, what is left is no count of a workload, even of one that is
 //! alone there.
 //!
-//! A workload cannot move more than its CPU time allows ([`CPU_BYTES_PER_SEC`]). What a device counts beyond
+//! A workload cannot move more than its CPU time allows ([`CPU_BYTES_PER_SEC`]), of all groups together: the
+//! time that it spends on one it does not spend on another ([`possible_ratio`]). What devices count beyond
 //! that was moved by something else (a device's DMA, a guest's host threads, a process that is not seen yet):
 //! it is unattributed, and the rest is no count.
 //!
@@ -107,8 +108,6 @@ pub struct AccessSignal {
     pub resident: Option<f64>,
     /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
-    /// CPUs that it used, where that is exact.
-    pub cpus: Option<f64>,
     /// What this owner counts itself. It then needs no other signal. With `is_bound` it is the most that it
     /// can be.
     pub counted: Option<OwnTraffic>,
@@ -176,25 +175,18 @@ impl Attributed {
         write: Estimate::UNKNOWN,
     };
 
-    /// What so many CPUs can have moved of it. Samples and counts of tasks are proof by themselves.
-    fn within(self, cpus: Option<f64>) -> Attributed {
-        let bytes = self.all.bytes_per_sec.get();
-        let most = positive(cpus).map(|cpus| cpus * CPU_BYTES_PER_SEC);
-        let Some(most) = most.filter(|most| bytes > *most) else {
-            return self;
-        };
-        if self.all.provenance == Provenance::Sampled {
-            return self;
+    /// Keeps so much of what is no proof by itself; gives what it no longer has.
+    pub fn keep(&mut self, ratio: f64) -> BytesPerSec {
+        let before = self.all.bytes_per_sec;
+        let is_proved = self.all.provenance == Provenance::Sampled;
+        if is_proved || ratio >= 1.0 || before == BytesPerSec::ZERO {
+            return BytesPerSec::ZERO;
         }
-        let less = |of: Estimate| Estimate {
-            bytes_per_sec: of.bytes_per_sec.scale(most / bytes),
-            provenance: of.provenance.max(Provenance::Apportioned),
-        };
-        Attributed {
-            all: less(self.all),
-            read: less(self.read),
-            write: less(self.write),
+        for part in [&mut self.all, &mut self.read, &mut self.write] {
+            part.bytes_per_sec = part.bytes_per_sec.scale(ratio);
+            part.provenance = part.provenance.max(Provenance::Apportioned);
         }
+        before - self.all.bytes_per_sec
     }
 
     /// The same part of reads and writes.
@@ -215,6 +207,21 @@ impl Attributed {
             write: Estimate::new(write.scale(ratio), guess),
         }
     }
+}
+
+/// The part of what a workload has of all its groups that it can have moved in so much CPU time, but for
+/// samples and counts of tasks, which are proof by themselves.
+pub fn possible_ratio(parts: &[Attributed], cpus: f64) -> f64 {
+    let (mut proved, mut others) = (0.0, 0.0);
+    for part in parts {
+        let sum = match part.all.provenance {
+            Provenance::Sampled => &mut proved,
+            _ => &mut others,
+        };
+        *sum += part.all.bytes_per_sec.get();
+    }
+    let most = (cpus.max(0.0) * CPU_BYTES_PER_SEC - proved).max(0.0);
+    if others > most { most / others } else { 1.0 }
 }
 
 /// What [`attribute`] found.
@@ -333,34 +340,21 @@ pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
         }
     }
     let mut counted = counted.into_iter();
-    let mut above = vec![BytesPerSec::ZERO; groups.len()];
     let part = |share: &AccessSignal| {
         if share.counted.is_some() {
             return counted.next().unwrap_or(Attributed::UNKNOWN);
         }
         match (tallies.get(share.group), rest.get(share.group)) {
-            (Some(tally), Some(group)) => {
-                let part = part_of(group, share, tally);
-                let possible = part.within(share.cpus);
-                if let Some(above) = above.get_mut(share.group) {
-                    let taken = part.all.bytes_per_sec.get() - possible.all.bytes_per_sec.get();
-                    *above += BytesPerSec::new(taken);
-                }
-                possible
-            }
+            (Some(tally), Some(group)) => part_of(group, share, tally),
             _ => Attributed::UNKNOWN,
         }
     };
     let parts = shares.iter().map(part).collect();
-    let unattributed = tallies
-        .iter()
-        .zip(rest.iter())
-        .zip(&above)
-        .map(|((tally, group), above)| {
-            let unowned = |all: BytesPerSec| all.scale(tally.unowned()) + *above;
-            group.total().map(unowned)
-        })
-        .collect();
+    let unowned = |(tally, group): (&GroupTotals, &GroupRate)| {
+        let all = group.total()?;
+        Some(all.scale(tally.unowned()))
+    };
+    let unattributed = tallies.iter().zip(rest.iter()).map(unowned).collect();
     Attribution {
         parts,
         unattributed,

@@ -55,22 +55,49 @@ fn alone_in_a_group_is_counted() {
     assert_eq!(parts, [(4.0, Provenance::Counted)]);
 }
 
+/// Of two groups that it has for itself, 3 GB/s are read of each and 1 GB/s is written.
 #[test]
-fn no_workload_moves_more_than_its_cpu_time_allows() {
-    let group = group(0, 3e9, 1e9);
-    for (cpus, most) in [(0.01, 0.01 * CPU_BYTES_PER_SEC), (0.0, 0.0), (1.0, 4e9)] {
-        let alone = AccessSignal {
-            cpus: Some(cpus),
-            ..share(0, None, Some(cpus))
+fn no_workload_moves_more_of_all_groups_than_its_cpu_time_allows() {
+    let groups = [0, 1].map(|index| group(index, 3e9, 1e9));
+    for (cpus, most) in [(0.01, 0.01 * CPU_BYTES_PER_SEC), (0.0, 0.0), (1.0, 8e9)] {
+        let mut parts = attribute(&groups, &[0, 1].map(|group| share(group, None, None))).parts;
+        let ratio = possible_ratio(&parts, cpus);
+        let taken: f64 = parts.iter_mut().map(|part| part.keep(ratio).get()).sum();
+        let sum = |of: fn(&Attributed) -> Estimate| -> f64 {
+            parts.iter().map(|part| of(part).bytes_per_sec.get()).sum()
         };
-        let found = attribute(std::slice::from_ref(&group), &[alone]);
-        let part = found.parts[0];
-        let sum = part.read.bytes_per_sec + part.write.bytes_per_sec;
-        assert_eq!(part.all.bytes_per_sec.get(), most);
-        assert!((sum.get() - most).abs() < 1.0);
-        let is_count = part.all.provenance == Provenance::Counted;
-        assert_eq!(is_count, most == 4e9);
-        assert_eq!(found.unattributed, [Some(BytesPerSec::new(4e9 - most))]);
+        let ways = sum(|part| part.read) + sum(|part| part.write);
+        for (got, want) in [
+            (sum(|part| part.all), most),
+            (ways, most),
+            (taken, 8e9 - most),
+        ] {
+            assert!((got - want).abs() < 1.0, "{got} of {want}");
+        }
+        let is_count = |part: &Attributed| part.all.provenance == Provenance::Counted;
+        assert!(parts.iter().all(|part| is_count(part) == (most == 8e9)));
+    }
+}
+
+#[test]
+fn what_samples_prove_leaves_less_cpu_time_for_the_rest() {
+    let part = |bytes, provenance| {
+        let all = Estimate::new(BytesPerSec::new(bytes), provenance);
+        Attributed {
+            all,
+            read: all,
+            write: Estimate::new(BytesPerSec::ZERO, provenance),
+        }
+    };
+    let most = CPU_BYTES_PER_SEC;
+    for (sampled, kept) in [(0.75 * most, 0.5), (2.0 * most, 0.0), (0.5 * most, 1.0)] {
+        let mut parts = [
+            part(sampled, Provenance::Sampled),
+            part(0.5 * most, Provenance::Apportioned),
+        ];
+        assert_eq!(possible_ratio(&parts, 1.0), kept);
+        assert_eq!(parts[0].keep(kept), BytesPerSec::ZERO);
+        assert_eq!(parts[1].keep(kept).get(), 0.5 * most * (1.0 - kept));
     }
 }
 
@@ -362,7 +389,6 @@ proptest! {
                 part: *part,
                 resident: *resident,
                 is_bound: *is_bound,
-                cpus: None,
                 counted: None,
             })
             .collect();

@@ -13,6 +13,7 @@ mod device_bytes;
 mod division;
 mod dominant;
 mod goals;
+mod owners;
 mod task_counts;
 mod weights;
 mod writes;

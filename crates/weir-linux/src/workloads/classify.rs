@@ -65,7 +65,12 @@ impl Classifier<'_> {
                 }
                 uses(self.groups, &resident, self.at)
             }
-            _ => uses(self.groups, &resident, self.at),
+            _ => {
+                if pids.contains(&0) {
+                    resident.missing = Resident::hidden().missing;
+                }
+                uses(self.groups, &resident, self.at)
+            }
         };
         let excluded = self
             .rules
@@ -130,7 +135,8 @@ fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
     }
 }
 
-/// Memory by group. A group without any is left out, unless a process was not scanned yet or may not be.
+/// Memory by group. A group without any is left out, unless a process was not scanned yet. Where one may
+/// never be scanned, what the others have is no figure.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Arc<[Use]> {
     let of = |g: &GroupOnNode| {
@@ -142,12 +148,12 @@ pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Ar
             bytes
         };
         let at = resident.at.unwrap_or(at);
-        if bytes > 0 {
+        if let Some(why @ Missing::NotPermitted(_)) = &resident.missing {
+            Some(use_of(g.group, Reading::missing(at, why.clone())))
+        } else if bytes > 0 {
             Some(use_of(g.group, Reading::new(at, Bytes(bytes))))
         } else if resident.unread > 0 {
             Some(use_of(g.group, Reading::missing(at, Missing::NotYetRead)))
-        } else if let Some(why @ Missing::NotPermitted(_)) = &resident.missing {
-            Some(use_of(g.group, Reading::missing(at, why.clone())))
         } else {
             None
         }

@@ -14,3 +14,6 @@ pub(crate) mod operator_names;
 pub(crate) mod processes;
 pub(crate) mod task_iter;
 pub(crate) mod view;
+
+#[cfg(test)]
+mod residents_tests;

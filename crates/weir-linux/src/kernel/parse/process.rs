@@ -152,6 +152,10 @@ pub struct Mapping<'a> {
     pub start: u64,
     /// The mapped file, with the kernel's escapes (blank is `\040`).
     pub file: Option<&'a [u8]>,
+    /// Its pages are huge ones of hugetlb.
+    pub is_huge: bool,
+    /// Pages on all nodes that are of no file: in a private mapping of one, its copies of what was written.
+    pub anon_pages: u64,
     line: &'a [u8],
     page_bytes: u64,
 }
@@ -161,6 +165,18 @@ impl Mapping<'_> {
     pub fn nodes(&self) -> impl Iterator<Item = (u32, u64)> {
         let counts = words(self.line).filter_map(node_count);
         counts.filter_map(|(node, pages)| Some((node, pages.ok()?.saturating_mul(self.page_bytes))))
+    }
+
+    /// The part of these pages that are of the file. On which nodes the others are, is not written there:
+    /// they are taken to be spread as all are.
+    pub fn file_ratio(&self) -> f64 {
+        if self.file.is_none() || self.anon_pages == 0 {
+            return f64::from(u8::from(self.file.is_some()));
+        }
+        let sum = |sum: u64, (_, bytes)| sum.saturating_add(bytes);
+        let all = self.nodes().fold(0, sum).max(1);
+        let anon = self.anon_pages.saturating_mul(self.page_bytes);
+        all.saturating_sub(anon) as f64 / all as f64
     }
 }
 
@@ -174,9 +190,14 @@ pub fn mapping(line: &[u8]) -> Result<Mapping<'_>, Malformed> {
     let mut parts = words(line);
     let start = parts.next().and_then(hex).ok_or(WANT)?;
     let (mut file, mut page_kib) = (None, 4);
+    let (mut is_huge, mut anon_pages) = (false, 0);
     for word in parts {
         if let Some(name) = word.strip_prefix(b"file=") {
             file = Some(name);
+        } else if let Some(pages) = word.strip_prefix(b"anon=") {
+            anon_pages = decimal(pages)?;
+        } else if word == b"huge" {
+            is_huge = true;
         } else if let Some(size) = word.strip_prefix(b"kernelpagesize_kB=") {
             page_kib = decimal(size)?;
         } else if node_count(word).is_some_and(|(_, pages)| pages.is_err()) {
@@ -186,6 +207,8 @@ pub fn mapping(line: &[u8]) -> Result<Mapping<'_>, Malformed> {
     Ok(Mapping {
         start,
         file,
+        is_huge,
+        anon_pages,
         line,
         page_bytes: page_kib.saturating_mul(1024),
     })
@@ -303,6 +326,14 @@ mod tests {
         assert_eq!(map.nodes().collect::<Vec<_>>(), [(0, 4096), (1, 64 << 20)]);
         let huge = mapping(b"7f2000000000 default huge anon=2 dirty=2 N1=2 kernelpagesize_kB=2048")
             .unwrap();
+        assert_eq!((map.is_huge, map.file_ratio()), (false, 1.0));
+        assert_eq!((huge.is_huge, huge.file_ratio()), (true, 0.0));
+        for (anon, of_file) in [("25", 0.75), ("100", 0.0), ("900", 0.0)] {
+            let line =
+                format!("7f00 default file=/lib/x anon={anon} dirty=25 mapped=100 N0=20 N1=80");
+            let copied = mapping(line.as_bytes()).unwrap();
+            assert_eq!(copied.file_ratio(), of_file, "{anon}");
+        }
         assert_eq!((huge.file, huge.nodes().next()), (None, Some((1, 4 << 20))));
         assert_eq!(
             mapping(b"7ffc00000000 default stack")

@@ -22,6 +22,7 @@ pub(crate) mod numa_stat;
 pub(crate) mod proc_pid;
 pub(crate) mod process_set;
 pub(crate) mod rescan;
+pub(crate) mod resident;
 pub(crate) mod sched_policy;
 
 use crate::kernel::clock::{now, thread_cpu};
@@ -32,13 +33,14 @@ use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{NiceBoost, is_crowded};
 use crate::workloads::task_iter::process_table::{ProcessTable, Task};
 use namesakes::Namesakes;
-use numa_maps::{NodePages, add};
+use numa_maps::{MappedFile, NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
+pub(crate) use resident::Resident;
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::{Bytes, Missing, Nanos, NodeId};
+use weir_core::{Missing, Nanos, NodeId};
 
 /// Time for first scans in one round, in addition to the round's budget.
 const FIRST_SCANS: Nanos = Nanos::from_millis(500);
@@ -78,45 +80,6 @@ enum ReachableMemory {
     NotYetRead,
     Read { at: Nanos, usage: NodePages },
     Missing(Missing),
-}
-
-/// What a set of processes has.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Resident {
-    /// The oldest scan that went into it.
-    pub(crate) at: Option<Nanos>,
-    /// By node, with [`ELSEWHERE`].
-    pub(crate) bytes: BTreeMap<NodeId, u64>,
-    /// Processes not scanned so far.
-    pub(crate) unread: usize,
-    /// Why one of them could not be scanned.
-    pub(crate) missing: Option<Missing>,
-}
-
-impl Resident {
-    /// Of processes in another PID namespace.
-    pub(crate) fn hidden() -> Self {
-        Resident {
-            missing: Some(Missing::NotPermitted(HIDDEN.into())),
-            ..Resident::default()
-        }
-    }
-
-    /// Whether there may be more: a process was not scanned so far, or may not be.
-    pub(crate) fn is_unknown(&self) -> bool {
-        self.unread > 0 || matches!(self.missing, Some(Missing::NotPermitted(_)))
-    }
-
-    /// On all nodes together; nothing while the part of one process is not known.
-    pub(crate) fn all_bytes(&self) -> Option<Bytes> {
-        let is_known = self.at.is_some() && self.unread == 0 && self.missing.is_none();
-        let sum = || {
-            self.bytes
-                .values()
-                .fold(0, |a: u64, b| a.saturating_add(*b))
-        };
-        is_known.then(|| Bytes(sum()))
-    }
 }
 
 /// All processes weir has met.
@@ -387,7 +350,7 @@ impl ProcessCache {
     /// What these processes have together.
     pub(crate) fn resident(&self, pids: &[u32]) -> Resident {
         let mut sum = Resident::default();
-        let mut files: BTreeMap<(NodeId, u64), u64> = BTreeMap::new();
+        let mut files: BTreeMap<(NodeId, MappedFile), u64> = BTreeMap::new();
         for member in pids
             .iter()
             .filter_map(|pid| self.by_pid.get(pid))
@@ -401,6 +364,9 @@ impl ProcessCache {
                     for (node, bytes) in &usage.private {
                         add(&mut sum.bytes, *node, *bytes);
                     }
+                    for (node, bytes) in &usage.private_huge {
+                        add(&mut sum.huge, *node, *bytes);
+                    }
                     for (key, bytes) in &usage.files {
                         let most = files.entry(*key).or_default();
                         *most = (*most).max(*bytes);
@@ -408,8 +374,11 @@ impl ProcessCache {
                 }
             }
         }
-        for ((node, _), bytes) in files {
+        for ((node, file), bytes) in files {
             add(&mut sum.bytes, node, bytes);
+            if file.is_huge {
+                add(&mut sum.huge, node, bytes);
+            }
         }
         sum
     }

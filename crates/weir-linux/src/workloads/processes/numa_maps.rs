@@ -8,6 +8,9 @@
 //! `maps` of the process has. Where that cannot be read, it is known by its name, and one without a place by
 //! nothing: it is the process's own. `maps` is read only where another process has a file of one name with
 //! this one's on a watched node ([`super::namesakes`]).
+//!
+//! *What is of a file.* A private mapping of a file has copies of the pages that were written to. Each
+//! process has its own: they are no pages of the file.
 
 use crate::inventory::numa::missing;
 use crate::kernel::files::{for_each_dir, for_each_line, open_file, open_path_dir};
@@ -34,11 +37,30 @@ const UNLINKED: &[u8] = b"\\040(deleted)";
 /// Most files of one process that are counted by file; the others count as private.
 const FILES_MAX: usize = 4096;
 
-/// Bytes by node: private ones, and files by a hash of what tells them apart.
+/// What tells a file from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MappedFile {
+    /// A hash of it.
+    id: u64,
+    /// It is one of hugetlb.
+    pub(crate) is_huge: bool,
+}
+
+impl MappedFile {
+    /// The first of all in their order.
+    const FIRST: MappedFile = MappedFile {
+        id: 0,
+        is_huge: false,
+    };
+}
+
+/// Bytes by node: private ones, and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodePages {
     pub(crate) private: BTreeMap<NodeId, u64>,
-    pub(crate) files: BTreeMap<(NodeId, u64), u64>,
+    /// The part of the private ones that are huge pages of hugetlb.
+    pub(crate) private_huge: BTreeMap<NodeId, u64>,
+    pub(crate) files: BTreeMap<(NodeId, MappedFile), u64>,
 }
 
 impl NodePages {
@@ -52,19 +74,20 @@ impl NodePages {
                 .eq(other.private.range(..ELSEWHERE))
             && self
                 .files
-                .range(..(ELSEWHERE, 0))
-                .eq(other.files.range(..(ELSEWHERE, 0)))
+                .range(..(ELSEWHERE, MappedFile::FIRST))
+                .eq(other.files.range(..(ELSEWHERE, MappedFile::FIRST)))
     }
 
     fn elsewhere(&self) -> u64 {
-        let files = self.files.range((ELSEWHERE, 0)..).map(|(_, bytes)| *bytes);
+        let files = self.files.range((ELSEWHERE, MappedFile::FIRST)..);
+        let files = files.map(|(_, bytes)| *bytes);
         let private = self.private.get(&ELSEWHERE).copied();
         files.chain(private).fold(0, u64::saturating_add)
     }
 
-    /// Adds pages of a file, by what tells it from others, or private ones.
-    fn add(&mut self, node: NodeId, file: Option<u64>, bytes: u64) {
-        let key = file.map(|file| (node, file));
+    /// Adds pages of a file, by a hash of what tells it from others, or private ones.
+    fn add(&mut self, node: NodeId, file: Option<u64>, is_huge: bool, bytes: u64) {
+        let key = file.map(|id| (node, MappedFile { id, is_huge }));
         // Those elsewhere leave room for those that count.
         let most = match node {
             ELSEWHERE => FILES_MAX / 2,
@@ -75,7 +98,12 @@ impl NodePages {
                 let sum = self.files.entry(key).or_default();
                 *sum = sum.saturating_add(bytes);
             }
-            _ => add(&mut self.private, node, bytes),
+            _ => {
+                add(&mut self.private, node, bytes);
+                if is_huge {
+                    add(&mut self.private_huge, node, bytes);
+                }
+            }
         }
     }
 }
@@ -88,6 +116,7 @@ struct FilePages {
     /// A hash of the file's name.
     name: u64,
     is_unlinked: bool,
+    is_huge: bool,
 }
 
 /// What the maps of a process say.
@@ -166,18 +195,25 @@ fn read_dir(
 
 impl Maps {
     fn add(&mut self, map: &Mapping<'_>, nodes: &[NodeId]) {
+        let ratio = map.file_ratio();
         for (node, bytes) in map.nodes().filter(|(_, bytes)| *bytes > 0) {
             let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
             let node = node.unwrap_or(ELSEWHERE);
-            match map.file {
-                Some(name) => self.files.push(FilePages {
+            // 0 ≤ ratio ≤ 1, so the product fits.
+            let of_file = (bytes as f64 * ratio).round() as u64;
+            if let Some(name) = map.file.filter(|_| of_file > 0) {
+                self.files.push(FilePages {
                     start: map.start,
                     node,
-                    bytes,
+                    bytes: of_file,
                     name: hash([name]),
                     is_unlinked: name.ends_with(UNLINKED),
-                }),
-                None => self.private.add(node, None, bytes),
+                    is_huge: map.is_huge,
+                });
+            }
+            let own = bytes.saturating_sub(of_file);
+            if own > 0 {
+                self.private.add(node, None, map.is_huge, own);
             }
         }
     }
@@ -209,7 +245,7 @@ impl Maps {
     fn pages(self, key: impl Fn(&FilePages) -> Option<u64>) -> NodePages {
         let mut pages = self.private;
         for file in &self.files {
-            pages.add(file.node, key(file), file.bytes);
+            pages.add(file.node, key(file), file.is_huge, file.bytes);
         }
         pages
     }

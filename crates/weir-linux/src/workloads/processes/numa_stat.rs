@@ -10,10 +10,10 @@
 //! Shared memory is in both: a file there is charged to its writer, and while any process has it mapped, the
 //! maps say whose it is. Pages of a file on a disk are charged to the cgroup that had them read. Huge pages
 //! of hugetlb have files of their own (`hugetlb.SIZE.numa_stat`, Linux 5.17), and are never in `memory.*`.
-//! Maps show those that are mapped: the larger of the two counts.
+//! Maps show those that are mapped: of huge pages alone, the larger of the two counts.
 
 use super::Resident;
-use super::numa_maps::ELSEWHERE;
+use super::numa_maps::{ELSEWHERE, add};
 use crate::kernel::files::Buffer;
 use crate::kernel::parse::cgroup::{Pages, numa_stat};
 use crate::kernel::parse::{node_count, words};
@@ -67,8 +67,7 @@ pub(crate) fn read(
         let _ = leaf.read(root, buffer, &file, |text| {
             for (node, bytes) in words(text).filter_map(node_count) {
                 let node = Some(NodeId(node)).filter(|n| is_watched(*n));
-                let sum = huge.entry(node.unwrap_or(ELSEWHERE)).or_default();
-                *sum = sum.saturating_add(bytes?);
+                add(&mut huge, node.unwrap_or(ELSEWHERE), bytes?);
             }
             Ok(())
         });
@@ -87,39 +86,44 @@ pub(crate) fn read(
 }
 
 impl Charged {
-    /// As what is resident, in place of what maps would say.
-    pub(crate) fn resident(&self) -> Resident {
+    /// With huge pages.
+    fn bytes(&self) -> BTreeMap<NodeId, u64> {
         let mut bytes = self.all.clone();
         for (node, huge) in &self.huge {
-            let sum = bytes.entry(*node).or_default();
-            *sum = sum.saturating_add(*huge);
+            add(&mut bytes, *node, *huge);
         }
+        bytes
+    }
+
+    /// As what is resident, in place of what maps would say.
+    pub(crate) fn resident(&self) -> Resident {
         Resident {
             at: Some(self.at),
-            bytes,
+            bytes: self.bytes(),
             ..Resident::default()
         }
     }
 
     /// Where maps of some processes cannot be read: on each node what is more.
     pub(crate) fn add_unseen(&self, resident: &mut Resident) {
-        for (node, bytes) in &self.all {
-            let known = resident.bytes.entry(*node).or_default();
-            *known = (*known).max(*bytes);
+        for (node, bytes) in self.bytes() {
+            let known = resident.bytes.entry(node).or_default();
+            *known = (*known).max(bytes);
         }
         resident.missing = None;
     }
 
     /// Adds what no map shows.
     pub(crate) fn add_unmapped(&self, resident: &mut Resident) {
-        for (node, bytes) in self.huge.iter().filter(|(_, bytes)| **bytes > 0) {
-            let known = resident.bytes.entry(*node).or_default();
-            *known = (*known).max(*bytes);
+        for (node, charged) in &self.huge {
+            let mapped = resident.huge.get(node).copied().unwrap_or(0);
+            if *charged > mapped {
+                add(&mut resident.bytes, *node, *charged - mapped);
+            }
         }
         for (node, bytes) in &self.unmapped {
             if *bytes >= LEAST_BYTES || resident.bytes.contains_key(node) {
-                let sum = resident.bytes.entry(*node).or_default();
-                *sum = sum.saturating_add(*bytes);
+                add(&mut resident.bytes, *node, *bytes);
             }
         }
     }
