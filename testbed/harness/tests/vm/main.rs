@@ -30,6 +30,7 @@ mod leases;
 mod live;
 mod lz4_blocks;
 mod neighbours;
+mod owners;
 mod profile_cost;
 mod refills;
 mod refusals;

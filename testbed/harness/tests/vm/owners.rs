@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Is each byte that the device moved with the owner that moved it? A heavy user comes by ways that are seen
+//! in different files, beside a light service with some MiB on the device. What weir gives each workload is
+//! compared with the ground truth: a workload may have less than it moved, and the rest then has no owner, but
+//! none may have more, by 1 % of all bytes together.
+//!
+//! The ground truth knows the owner of a page, and not the task that accesses it. So each workload has pages
+//! of its own. The kernel keeps nothing in the groups, as in memory that a CXL driver brings online.
+
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, empty_cgroup, hurried,
+    last_line_says, lines_more, load_weir, make_cgroup, mount_group, says, signal_weir, snapshots,
+    start_in, until,
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weir_scenario::testbed::TestbedMachine;
+use weir_testbed::live::guest::{clock_offsets, own_pages};
+use weir_testbed::vm::image::firmware;
+use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+
+/// Workloads: owner 1 and owner 2 of the ground truth.
+const NAMES: [&str; 2] = ["light", "heavy"];
+const LIGHT_OWNER: u8 = 1;
+const HEAVY_OWNER: u8 = 2;
+/// How long figures are compared.
+const SPAN: Duration = Duration::from_secs(5);
+/// The most that may be with a wrong owner.
+const WRONG_MAX: f64 = 0.01;
+/// Less than this moved shows nothing.
+const LEAST_BYTES: f64 = (8u32 << 20) as f64;
+const HEAVY_MIB: u64 = 32;
+const LIGHT_MIB: u64 = 4;
+/// How weir runs.
+const OBSERVES: &str = "";
+
+fn limits() -> String {
+    format!("--limit --backend cpu-max --set-point {SET_POINT}")
+}
+
+/// Memory of a CXL device as its driver brings it online, slower by its firmware's figures too: the kernel
+/// demotes to such a node.
+fn machine() -> TestbedMachine {
+    TestbedMachine {
+        dram_mib: 2048,
+        groups_mib: vec![768],
+        firmware_figures: true,
+        movable: true,
+        ..common::machine_with_a_device()
+    }
+}
+
+/// What the device moved in a span, in bytes, and which part of it each workload has.
+struct Ownership {
+    all: f64,
+    /// By the ground truth, of each of [`NAMES`].
+    moved: [f64; 2],
+    /// By weir, of whatever it shows.
+    said: BTreeMap<String, f64>,
+    /// What weir gives to no workload.
+    unattributed: f64,
+    /// All bytes that weir saw, as a part of those that the ground truth has.
+    seen_ratio: f64,
+    /// Whether weir limits each of [`NAMES`] in one of its lines.
+    is_limited: [bool; 2],
+}
+
+impl Ownership {
+    fn said(&self, name: &str) -> f64 {
+        let mine = |id: &str| id.ends_with(&format!("/{name}.service"));
+        let found = self.said.iter().filter(|(id, _)| mine(id));
+        found.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What owners were given that they did not move.
+    fn wrong(&self) -> f64 {
+        let known = NAMES.map(|name| self.said(name));
+        let above = known.iter().zip(self.moved);
+        let above: f64 = above.map(|(said, moved)| (said - moved).max(0.0)).sum();
+        let others = self.said.values().sum::<f64>() - known.iter().sum::<f64>();
+        above + others
+    }
+
+    /// A row of the table.
+    fn print(&self, kind: &str) {
+        let percent = |bytes: f64| 100.0 * bytes / self.all;
+        let [light, heavy] = [0, 1].map(|i| (percent(self.said(NAMES[i])), percent(self.moved[i])));
+        println!(
+            "| {kind} | {:.1} MiB | {:.2} of {:.2} | {:.2} of {:.2} | {:.2} | {:.2} |",
+            self.all / 1_048_576.0,
+            light.0,
+            light.1,
+            heavy.0,
+            heavy.1,
+            percent(self.unattributed),
+            percent(self.wrong()),
+        );
+        println!(
+            "  {:.3} of the bytes seen; {:.0?}",
+            self.seen_ratio, self.said
+        );
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(self.all > LEAST_BYTES, "only {} bytes moved", self.all);
+        ensure!(
+            (0.9..1.1).contains(&self.seen_ratio),
+            "weir saw {} of what the device moved",
+            self.seen_ratio
+        );
+        let wrong = self.wrong() / self.all;
+        ensure!(
+            wrong <= WRONG_MAX,
+            "{wrong} of the bytes are with an owner that did not move them: {:?}",
+            self.said
+        );
+        Ok(())
+    }
+}
+
+/// Bytes so far: of the device, and of each of [`NAMES`].
+fn bytes_so_far(vm: &Vm) -> [f64; 3] {
+    let truth = vm.ground_truth();
+    let tallies = [
+        truth.group(0),
+        truth.owner(LIGHT_OWNER),
+        truth.owner(HEAVY_OWNER),
+    ];
+    tallies.map(|tally| ((tally.read_lines + tally.write_lines) * 64) as f64)
+}
+
+/// Runs weir, and compares what it says over [`SPAN`] with the ground truth.
+fn compare(vm: &Vm, arguments: &str) -> Result<Ownership> {
+    let pid = load_weir(vm, arguments)?;
+    let met = until(vm, last_line_says("/light.service")).and_then(|()| lines_more(vm, 40));
+    let (begun, before) = (vm.now(), bytes_so_far(vm));
+    let slept = met.and_then(|()| vm.sleep(SPAN));
+    let (ended, after) = (vm.now(), bytes_so_far(vm));
+    // The time that this takes matters to no figure.
+    let (lines, offset_ms) = aside(vm, || {
+        let lines = snapshots(vm);
+        let status = signal_weir(vm, pid, "TERM")?;
+        ensure!(status == 0, "weir ended with {status}");
+        Ok((lines?, clock_offsets(vm)?.boot_ms))
+    })?;
+    slept?;
+    let ms = |at: Duration| at.as_secs_f64() * 1e3 + offset_ms;
+    let [all, light, heavy] = [0, 1, 2].map(|i| after[i] - before[i]);
+    let mut found = Ownership {
+        all,
+        moved: [light, heavy],
+        said: BTreeMap::new(),
+        unattributed: 0.0,
+        seen_ratio: 0.0,
+        is_limited: [false; 2],
+    };
+    let mut seen = 0.0;
+    for pair in lines.windows(2) {
+        let at = |line: &Value| line["plan"]["at"].as_f64().context("plan.at");
+        let (from, to) = (at(&pair[0])? / 1e6, at(&pair[1])? / 1e6);
+        if from >= ms(begun) && to <= ms(ended) {
+            seen += add(&mut found, &pair[1]["plan"], (to - from) / 1e3);
+        }
+    }
+    found.seen_ratio = seen / all;
+    // A tick at either end is in one of the two only.
+    let scale = all / seen;
+    found.said.values_mut().for_each(|bytes| *bytes *= scale);
+    found.unattributed *= scale;
+    Ok(found)
+}
+
+/// Adds what one line says of so many seconds; how many bytes the device moved in them.
+fn add(found: &mut Ownership, plan: &Value, secs: f64) -> f64 {
+    let device = &plan["devices"][0];
+    let rate = |name: &str| device[name].as_f64().unwrap_or(0.0);
+    found.unattributed += rate("unattributed_bytes_per_sec") * secs;
+    for verdict in plan["workloads"].as_array().into_iter().flatten() {
+        let id = verdict["id"].as_str().unwrap_or_default();
+        // What is not known is said of no workload.
+        let bytes = verdict["bandwidth"]["bytes_per_sec"]
+            .as_f64()
+            .unwrap_or(0.0)
+            * secs;
+        *found.said.entry(id.to_owned()).or_default() += bytes;
+        let place = NAMES
+            .iter()
+            .position(|name| id.ends_with(&format!("/{name}.service")));
+        if let Some(place) = place {
+            found.is_limited[place] |= !verdict["limit_cpus"].is_null();
+        }
+    }
+    (rate("read_bytes_per_sec") + rate("write_bytes_per_sec")) * secs
+}
+
+/// Starts `owner` in a cgroup of this name, and waits until its memory is there.
+fn start(vm: &Vm, name: &str, words: &str) -> Result<u32> {
+    let path = make_cgroup(vm, name)?;
+    vm.run("rm -f /run/out.txt")?;
+    let pid = start_in(vm, &path, &format!("/tests/owner {words}"))?;
+    until(vm, says("/run/out.txt", "ready"))?;
+    Ok(pid)
+}
+
+/// The heavy user reads a file in one of the ways of `owner`: weir must find it, and must not give its bytes
+/// to the light service, whether it limits or not.
+fn reads(vm: &Vm, kind: &str, way: &str, file: &str) -> Result<()> {
+    hurried(vm, || {
+        start(vm, NAMES[1], &format!("{way} {file} {HEAVY_MIB}"))?;
+        own_pages(vm, file, HEAVY_OWNER)
+    })?;
+    let answer = each_way_of_weir(vm, kind);
+    hurried(vm, || {
+        empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))?;
+        own_pages(vm, file, 0)?;
+        vm.run(&format!("rm {file}")).map(drop)
+    })?;
+    answer
+}
+
+fn each_way_of_weir(vm: &Vm, kind: &str) -> Result<()> {
+    let observed = compare(vm, OBSERVES)?;
+    observed.print(&format!("{kind}, observed"));
+    let limited = compare(vm, &limits())?;
+    limited.print(&format!("{kind}, limited"));
+    observed.check()?;
+    limited.check()?;
+    // Else this shows little.
+    let found = observed.said(NAMES[1]) / observed.moved[1];
+    ensure!(
+        found > 0.9,
+        "{found} of what the heavy one moved is with it"
+    );
+    ensure!(
+        limited.is_limited == [false, true],
+        "the light one, the heavy one limited: {:?}",
+        limited.is_limited
+    );
+    Ok(())
+}
+
+fn prepare(vm: &Vm) -> Result<()> {
+    firmware::clear(vm)?;
+    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    mount_group(vm)?;
+    vm.run(&format!(
+        "echo {} > /sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages
+         echo +hugetlb > /sys/fs/cgroup/cgroup.subtree_control
+         mkdir -p {SLICE} /huge && echo +hugetlb > {SLICE}/cgroup.subtree_control
+         mount -t hugetlbfs -o pagesize=2M huge /huge",
+        HEAVY_MIB / 2
+    ))
+    .context("no huge pages")?;
+    let file = "/cxl0/light";
+    start(vm, NAMES[0], &format!("light {file} {LIGHT_MIB}"))?;
+    own_pages(vm, file, LIGHT_OWNER)?;
+    vm.switch_model_on()
+}
+
+#[test]
+fn each_byte_is_with_the_workload_that_moved_it() -> Result<()> {
+    let Some(bench) = Bench::ready("owners")? else {
+        return Ok(());
+    };
+    let tables = tempfile::tempdir()?;
+    let options: BootOptions = firmware::movable(&bench.env, &machine(), tables.path())?;
+    let files = vec![GuestFile::new(bench.program("owner")?, "tests/owner")];
+    let vm = &bench.boot(&machine(), files, &options)?;
+    prepare(vm)?;
+    println!("percent of the bytes, by weir and by the ground truth");
+    println!("| kind | moved | light | heavy | of no workload | at a wrong owner |");
+    let mut q = Questions::default();
+    let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
+        let tidy = format!("echo 1 > {SLICE}/heavy.service/cgroup.kill; tail -n 1 {LINES}");
+        common::ask_about_scheduler(&mut q, vm, &tidy, name, question);
+    };
+    ask("tmpfs by read(2)", &|vm| {
+        reads(vm, "tmpfs by read(2)", "unmapped", "/cxl0/heavy")
+    });
+    ask("huge pages", &|vm| {
+        reads(vm, "huge pages, mapped", "mapped", "/huge/heavy")
+    });
+    ask("huge pages by read(2)", &|vm| {
+        reads(vm, "huge pages by read(2)", "unmapped", "/huge/heavy")
+    });
+    ask("the first thread has ended", &|vm| {
+        reads(vm, "the first thread has ended", "leader", "/cxl0/heavy")
+    });
+    q.done()
+}
