@@ -10,7 +10,7 @@ use weir_core::{Bytes, Missing, Nanos, NodeId};
 pub(crate) struct Resident {
     /// The oldest scan that went into it.
     pub(crate) at: Option<Nanos>,
-    /// By node, with [`ELSEWHERE`].
+    /// By node, with [`super::numa_maps::ELSEWHERE`].
     pub(crate) bytes: BTreeMap<NodeId, u64>,
     /// The part of it in huge pages of hugetlb that maps show.
     pub(crate) huge: BTreeMap<NodeId, u64>,
