@@ -207,12 +207,15 @@ fn start(vm: &Vm, name: &str, words: &str) -> Result<u32> {
 /// The heavy user reads a file in one of the ways of `owner`: weir must find it, and must not give its bytes
 /// to the light service, whether it limits or not.
 fn reads(vm: &Vm, kind: &str, way: &str, file: &str) -> Result<()> {
-    hurried(vm, || {
-        start(vm, NAMES[1], &format!("{way} {file} {HEAVY_MIB}"))?;
-        own_pages(vm, file, HEAVY_OWNER)
+    let pid = hurried(vm, || {
+        let pid = start(vm, NAMES[1], &format!("{way} {file} {HEAVY_MIB}"))?;
+        own_pages(vm, file, HEAVY_OWNER)?;
+        Ok(pid)
     })?;
     let answer = each_way_of_weir(vm, kind);
     hurried(vm, || {
+        // `cgroup.kill` sends its signal to first threads, and one that has ended takes none.
+        vm.run(&format!("kill -KILL {pid}"))?;
         empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))?;
         own_pages(vm, file, 0)?;
         vm.run(&format!("rm {file}")).map(drop)
