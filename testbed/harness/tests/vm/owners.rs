@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is each byte that the device moved with the owner that moved it? A heavy user comes by ways that are seen
 //! in different files, beside a light service with some MiB on the device. What weir gives each workload is
-//! compared with the ground truth: a workload may have less than it moved, and the rest then has no owner, but
+//! compared with the ground truth: a workload may have less than it moved, and the rest has no owner, but
 //! none may have more, by 1 % of all bytes together.
 //!
 //! The ground truth knows the owner of a page, and not the task that accesses it. So each workload has pages
