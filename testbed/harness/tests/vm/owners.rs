@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is each byte that the device moved with the owner that moved it? A heavy user comes by ways that are seen
 //! in different files, beside a light service with some MiB on the device. What weir gives each workload is
-//! compared with the ground truth: a workload may have less than it moved, and the rest then has no owner, but
+//! compared with the ground truth: a workload may have less than it moved, and the rest has no owner, but
 //! none may have more, by 1 % of all bytes together.
 //!
 //! The ground truth knows the owner of a page, and not the task that accesses it. So each workload has pages
@@ -207,12 +207,15 @@ fn start(vm: &Vm, name: &str, words: &str) -> Result<u32> {
 /// The heavy user reads a file in one of the ways of `owner`: weir must find it, and must not give its bytes
 /// to the light service, whether it limits or not.
 fn reads(vm: &Vm, kind: &str, way: &str, file: &str) -> Result<()> {
-    hurried(vm, || {
-        start(vm, NAMES[1], &format!("{way} {file} {HEAVY_MIB}"))?;
-        own_pages(vm, file, HEAVY_OWNER)
+    let pid = hurried(vm, || {
+        let pid = start(vm, NAMES[1], &format!("{way} {file} {HEAVY_MIB}"))?;
+        own_pages(vm, file, HEAVY_OWNER)?;
+        Ok(pid)
     })?;
     let answer = each_way_of_weir(vm, kind);
     hurried(vm, || {
+        // `cgroup.kill` sends its signal to first threads, and one that has ended takes none.
+        vm.run(&format!("kill -KILL {pid}"))?;
         empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))?;
         own_pages(vm, file, 0)?;
         vm.run(&format!("rm {file}")).map(drop)
