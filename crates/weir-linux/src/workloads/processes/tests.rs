@@ -6,6 +6,7 @@ use crate::workloads::processes::numa_maps::ELSEWHERE;
 use crate::workloads::processes::rescan::SCAN_EVERY;
 use proptest::prelude::*;
 use std::fs;
+use weir_core::Bytes;
 
 fn members(fake: &Fake) -> (ProcessCache, Buffer) {
     let proc = Arc::new(open_root(&fake.roots().proc).unwrap());

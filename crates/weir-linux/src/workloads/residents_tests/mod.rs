@@ -9,7 +9,8 @@ use super::discovery::{Discovery, View};
 use super::processes::node_balance::NodeBalance;
 use crate::fake::Fake;
 use crate::inventory::group_nodes::GroupOnNode;
-use crate::options::{By, Options};
+use crate::kernel::files::Buffer;
+use crate::options::By;
 use made_up::{Machine, NODES};
 use weir_core::{Bytes, DeviceId, GroupId, Nanos, NodeId, WorkloadId};
 
@@ -41,10 +42,6 @@ fn discovery(fake: &Fake) -> Discovery {
         part: 1.0,
     });
     discovery.watch(watched.collect());
-    discovery.balance = NodeBalance::of(&Options {
-        read_only: true,
-        ..fake.options(By::Cgroup)
-    });
     discovery
 }
 
@@ -59,7 +56,7 @@ fn look(discovery: &mut Discovery, machine: &Machine, seconds: u64) -> View {
     discovery.round(at(rounds))
 }
 
-fn check(machine: &Machine, view: &View, seen: &mut Seen) {
+fn check(fake: &Fake, machine: &Machine, view: &View, seen: &mut Seen) {
     let mut owned = [Some(0u64); 2];
     for (index, cgroup) in machine.cgroups.iter().enumerate() {
         let id = WorkloadId::new(cgroup.id());
@@ -86,14 +83,13 @@ fn check(machine: &Machine, view: &View, seen: &mut Seen) {
         let all = all.map(|placed| Bytes(placed.here.iter().sum::<u64>() + placed.elsewhere));
         assert_eq!(found.resident_bytes, all, "all of {}", case());
     }
+    let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
+    let gaps = balance.read(view, &mut Vec::new(), &mut Buffer::new());
     for (node, owned) in owned.into_iter().enumerate() {
         let used = machine.in_use(node);
         let left = owned.map_or(0, |owned| used.saturating_sub(owned));
         let is_gap = left > TOLERANCE_BYTES.max(used / 50);
-        let unowned = view
-            .unowned
-            .iter()
-            .find(|memory| memory.group == group_of(node));
+        let unowned = gaps.iter().find(|memory| memory.group == group_of(node));
         let said = unowned.map(|memory| memory.bytes.0);
         assert_eq!(said, is_gap.then_some(left), "node {node}: {machine:#?}");
         seen.unowned += usize::from(is_gap);
@@ -109,11 +105,21 @@ fn each_page_is_of_the_workload_that_has_it_or_of_none() {
         let mut machine = Machine::new(seed);
         machine.write(&fake);
         let mut discovery = discovery(&fake);
-        check(&machine, &look(&mut discovery, &machine, 100), &mut seen);
+        check(
+            &fake,
+            &machine,
+            &look(&mut discovery, &machine, 100),
+            &mut seen,
+        );
         // Processes come and go, and pages are migrated.
         machine.change(&fake);
         machine.write(&fake);
-        check(&machine, &look(&mut discovery, &machine, 500), &mut seen);
+        check(
+            &fake,
+            &machine,
+            &look(&mut discovery, &machine, 500),
+            &mut seen,
+        );
     }
     let Seen {
         exact,
