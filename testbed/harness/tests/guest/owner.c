@@ -8,6 +8,8 @@
  *   mapped    has the file mapped, and reads it without end
  *   unmapped  has nothing mapped, and reads the file by read(2) without end
  *   leader    as mapped, in a second thread; the first has ended
+ *   still     AMOUNT MiB of private memory, written once; says its addresses too
+ *   grows     writes AMOUNT KiB of new private memory on node 0 each 100 ms
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,11 +20,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LINE		64UL
+#define PAGE		4096UL
 #define BLOCK		(64UL << 10)
 #define BURST		(16UL << 10)
+#define MOST		(1UL << 30)
+#define MPOL_BIND	2
 
 static volatile char *memory;
 static unsigned long bytes;
@@ -56,10 +62,13 @@ static void *read_all(void *unused)
 
 static void *map(int file, unsigned long size)
 {
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, file, 0);
 
 	if (at == MAP_FAILED)
 		fail("mmap");
+	if (file < 0)
+		madvise(at, size, MADV_NOHUGEPAGE);
 	return at;
 }
 
@@ -109,6 +118,21 @@ static void by_read(int file)
 	}
 }
 
+static void grow(unsigned long step)
+{
+	unsigned long nodes = 1, at = 0, end;
+
+	memory = map(-1, MOST);
+	if (syscall(SYS_mbind, memory, MOST, MPOL_BIND, &nodes, 64UL, 0U))
+		fail("mbind");
+	ready();
+	for (;;) {
+		for (end = at + step; at < end && at < MOST; at += PAGE)
+			memory[at] = 1;
+		usleep(100000);
+	}
+}
+
 int main(int count, char **words)
 {
 	unsigned long amount;
@@ -118,6 +142,17 @@ int main(int count, char **words)
 	if (count != 4)
 		return 2;
 	amount = strtoul(words[3], NULL, 10);
+	if (!strcmp(words[1], "grows"))
+		grow(amount << 10);
+	if (!strcmp(words[1], "still")) {
+		bytes = amount << 20;
+		memory = map(-1, bytes);
+		memset((void *)memory, 1, bytes);
+		printf("ready %lu %lu\n", (unsigned long)memory, (unsigned long)memory + bytes);
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
 	file = map_file(words[2], amount << 20);
 	if (!strcmp(words[1], "unmapped"))
 		by_read(file);

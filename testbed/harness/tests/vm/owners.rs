@@ -5,7 +5,8 @@
 //! none may have more, by 1 % of all bytes together.
 //!
 //! The ground truth knows the owner of a page, and not the task that accesses it. So each workload has pages
-//! of its own. The kernel keeps nothing in the groups, as in memory that a CXL driver brings online.
+//! of its own. The kernel keeps nothing in the groups, as in memory that a CXL driver brings online. Pages that
+//! the kernel migrates are read and written by no task of a workload: they have no owner.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, empty_cgroup, hurried,
@@ -244,6 +245,100 @@ fn each_way_of_weir(vm: &Vm, kind: &str) -> Result<()> {
     Ok(())
 }
 
+/// Two schemes of DAMON move a process's pages to the device and back, all the time: the process itself only
+/// waits.
+const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+
+fn start_damon(vm: &Vm, pid: u32) -> Result<()> {
+    let any = u64::MAX;
+    // Where its memory is.
+    let said = vm.run("cat /run/out.txt")?;
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let [_, from, to] = words[..] else {
+        anyhow::bail!("no addresses: {said}");
+    };
+    vm.run(&format!(
+        "set -e; echo N > /sys/module/damon_stat/parameters/enabled
+         cd {DAMON}; echo 1 > nr_kdamonds; echo 1 > 0/contexts/nr_contexts; cd 0/contexts/0
+         echo fvaddr > operations
+         echo 20000 > monitoring_attrs/intervals/sample_us
+         echo 200000 > monitoring_attrs/intervals/aggr_us
+         echo 1 > targets/nr_targets; echo {pid} > targets/0/pid_target
+         echo 1 > targets/0/regions/nr_regions
+         echo {from} > targets/0/regions/0/start; echo {to} > targets/0/regions/0/end
+         echo 2 > schemes/nr_schemes
+         for scheme in '0 migrate_cold 1' '1 migrate_hot 0'; do
+             set -- $scheme; at=schemes/$1
+             echo $2 > $at/action; echo $3 > $at/target_nid
+             for what in sz nr_accesses age; do echo {any} > $at/access_pattern/$what/max; done
+             echo 1048576 > $at/quotas/bytes; echo 200 > $at/quotas/reset_interval_ms
+         done
+         echo on > {DAMON}/0/state"
+    ))
+    .context("DAMON does not begin")
+    .map(drop)
+}
+
+fn damon_moves_pages(vm: &Vm) -> Result<()> {
+    const MOVED_MIB: u64 = 128;
+    hurried(vm, || {
+        let pid = start(vm, NAMES[1], &format!("still - {MOVED_MIB}"))?;
+        start_damon(vm, pid)?;
+        until(vm, says(&format!("/proc/{pid}/numa_maps"), " anon=* N1="))
+    })?;
+    let answer = the_kernel_moves(vm, "pages moved by DAMON", "pgmigrate_success");
+    hurried(vm, || {
+        vm.run(&format!(
+            "echo off > {DAMON}/0/state; echo 0 > {DAMON}/nr_kdamonds"
+        ))?;
+        empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))
+    })?;
+    answer
+}
+
+/// Huge pages that no process uses leave so little of node 0 that a process which grows makes kswapd demote.
+/// The memory of weir and of the harness stays where it is: what they read of it has no owner in the ground
+/// truth.
+fn kswapd_demotes(vm: &Vm) -> Result<()> {
+    const HUGE: &str = "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages";
+    hurried(vm, || {
+        vm.run(&format!(
+            "for other in testbed.slice weir.service; do
+                 mkdir -p /sys/fs/cgroup/$other; echo max > /sys/fs/cgroup/$other/memory.min
+             done
+             echo 1 > /sys/kernel/mm/numa/demotion_enabled
+             free=$(sed -n 's/.*MemFree: *\\([0-9]*\\) kB/\\1/p' /sys/devices/system/node/node0/meminfo)
+             echo $((free / 2048 - 80)) > {HUGE}"
+        ))
+        .context("no memory pressure")?;
+        start(vm, NAMES[1], "grows - 1024")?;
+        until(vm, "grep -q 'pgdemote_kswapd [1-9]' /proc/vmstat")
+    })?;
+    let answer = the_kernel_moves(vm, "demoted by kswapd", "pgdemote_kswapd");
+    hurried(vm, || {
+        empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))?;
+        vm.run(&format!(
+            "echo 0 > {HUGE}; echo 0 > /sys/kernel/mm/numa/demotion_enabled"
+        ))
+        .map(drop)
+    })?;
+    answer
+}
+
+/// No task of a workload moves these pages: what the heavy one has of its own is not in the ground truth, and
+/// it may be given nothing.
+fn the_kernel_moves(vm: &Vm, kind: &str, counted_as: &str) -> Result<()> {
+    let count = || -> Result<u64> {
+        let text = vm.run(&format!("sed -n 's/^{counted_as} //p' /proc/vmstat"))?;
+        text.trim().parse().context(text)
+    };
+    let before = count()?;
+    let observed = compare(vm, OBSERVES)?;
+    println!("{} pages: {counted_as}", count()? - before);
+    observed.print(kind);
+    observed.check()
+}
+
 fn prepare(vm: &Vm) -> Result<()> {
     firmware::clear(vm)?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
@@ -291,5 +386,7 @@ fn each_byte_is_with_the_workload_that_moved_it() -> Result<()> {
     ask("the first thread has ended", &|vm| {
         reads(vm, "the first thread has ended", "leader", "/cxl0/heavy")
     });
+    ask("DAMON moves pages", &damon_moves_pages);
+    ask("kswapd demotes", &kswapd_demotes);
     q.done()
 }

@@ -4,12 +4,15 @@
 //! kernel counts pages of the whole machine (`/proc/vmstat`), and not where they went:
 //!
 //! * a page that is *demoted* is written to a device, and one that is *promoted* is read from one;
-//! * any other page that was migrated may have been read from a device, written to one, both or neither.
+//! * any other page that was migrated may have been read from a device, written to one, both or neither;
+//! * a page on a device may be cleared before it is copied to (`init_on_alloc`), so that it is written twice;
+//!   and a store to a line that is not in a cache fetches it first, unless the CPU writes without.
 //!
-//! Both kinds are given to the kernel, up to what the devices count: a workload is not charged for what it
-//! may not have moved. Of the first kind it is known; of the second it is a bound. Pages are counted when a
-//! batch of them is done, and reach the device out of the caches: what finds no traffic yet waits for some,
-//! and is forgotten after a second or two.
+//! All of it is given to the kernel, up to what the devices count: a workload is not charged for what it may
+//! not have moved. Of the first kind it is known; the rest is a bound. Pages are counted when a batch of them
+//! is done, and reach the device out of the caches: what finds no traffic yet waits for some, and is forgotten
+//! after a second or two. A batch that is not counted yet moves bytes too: while pages move, the bound may be
+//! ahead of the counts by as much as the largest one of the last second or two. It is paid back by them.
 
 use crate::rates::attribution::{AccessSignal, OwnTraffic};
 use crate::rates::bandwidth::GroupRate;
@@ -24,26 +27,27 @@ const LIMITS: Limits = Limits {
 /// Pages that found no traffic are forgotten after this time, and at the latest after twice as long.
 const FORGET_SECS: f64 = 1.0;
 
-/// One kind of migration: pages counted, and what of them still waits for traffic, in bytes.
+/// Bytes that were counted and wait for traffic.
 #[derive(Clone, Debug, Default)]
-struct Moved {
-    counter: Counter,
+struct Waiting {
     /// Counted since the last time that something was forgotten.
     new: f64,
     /// Counted before that: forgotten the next time.
     old: f64,
 }
 
-impl Moved {
-    fn waiting(&self) -> f64 {
+impl Waiting {
+    fn sum(&self) -> f64 {
         self.old + self.new
     }
 
-    /// So many bytes found traffic.
-    fn settle(&mut self, bytes: f64) {
+    /// So many bytes found traffic. Gives how many of them do not wait.
+    fn settle(&mut self, bytes: f64) -> f64 {
         let of_new = (bytes - self.old).max(0.0);
         self.old = (self.old - bytes).max(0.0);
+        let beyond = (of_new - self.new).max(0.0);
         self.new = (self.new - of_new).max(0.0);
+        beyond
     }
 
     fn forget(&mut self) {
@@ -51,12 +55,50 @@ impl Moved {
     }
 }
 
-/// The last counts.
+/// The most that the kernel may have moved in one direction, beside what is known.
+#[derive(Clone, Debug, Default)]
+struct Bound {
+    waiting: Waiting,
+    /// Found traffic before it was counted.
+    ahead: f64,
+    /// The most that one step counted, with what is known of it: since something was forgotten, and before.
+    batch: [f64; 2],
+}
+
+impl Bound {
+    /// So many bytes may have moved; `batch` with those that are known.
+    fn add(&mut self, bytes: f64, batch: f64) {
+        let paid = bytes.min(self.ahead);
+        self.ahead -= paid;
+        self.waiting.new += bytes - paid;
+        self.batch[0] = self.batch[0].max(batch);
+    }
+
+    fn most(&self) -> f64 {
+        let [new, old] = self.batch;
+        self.waiting.sum() + (new.max(old) - self.ahead).max(0.0)
+    }
+
+    fn settle(&mut self, bytes: f64) {
+        self.ahead += self.waiting.settle(bytes);
+    }
+
+    fn forget(&mut self) {
+        self.waiting.forget();
+        self.batch = [0.0, self.batch[0]];
+        self.ahead = self.ahead.min(self.batch[1]);
+    }
+}
+
+/// The last counts, and what they say.
 #[derive(Clone, Debug, Default)]
 pub(in crate::controller) struct PageMigration {
-    demoted: Moved,
-    promoted: Moved,
-    other: Moved,
+    /// Of pages that were demoted, promoted, and of others.
+    counters: [Counter; 3],
+    demoted: Waiting,
+    promoted: Waiting,
+    written: Bound,
+    read: Bound,
     /// Since something was forgotten, in seconds.
     age: f64,
 }
@@ -82,28 +124,28 @@ impl PageMigration {
             *self = PageMigration::default();
             return MigratedParts::default();
         };
-        let counts = [&seen.demoted_bytes, &seen.promoted_bytes, &seen.other_bytes];
-        for (moved, count) in self.all().into_iter().zip(counts) {
-            let came = moved.counter.advance(LIMITS, count);
-            moved.new += came.map_or(0.0, |delta| delta.amount as f64);
-        }
+        self.count(seen);
         self.age += dt;
         if self.age > FORGET_SECS {
             self.age = 0.0;
-            self.all().into_iter().for_each(Moved::forget);
+            self.demoted.forget();
+            self.promoted.forget();
+            self.written.forget();
+            self.read.forget();
         }
-        if dt <= 0.0 || self.all().iter().all(|moved| moved.waiting() < 1.0) {
+        let known = self.demoted.sum() + self.promoted.sum();
+        if dt <= 0.0 || known + self.written.most() + self.read.most() < 1.0 {
             return MigratedParts::default();
         }
         let rate = |of: &Result<BytesPerSec, _>| of.as_ref().map_or(0.0, |rate| rate.get());
         let mut written = Flow::of(groups.iter().map(|group| rate(&group.write)), dt);
         let mut read = Flow::of(groups.iter().map(|group| rate(&group.read)), dt);
-        self.demoted.settle(written.take(self.demoted.waiting()));
-        self.promoted.settle(read.take(self.promoted.waiting()));
+        self.demoted.settle(written.take(self.demoted.sum()));
+        self.promoted.settle(read.take(self.promoted.sum()));
         let known = written.taken.iter().zip(&read.taken);
         let known = known.map(|(written, read)| (written + read) / dt).collect();
-        let other = self.other.waiting();
-        self.other.settle(written.take(other).max(read.take(other)));
+        self.written.settle(written.take(self.written.most()));
+        self.read.settle(read.take(self.read.most()));
         let each = written.taken.iter().zip(&read.taken).enumerate();
         let signal = |(group, (written, read)): (usize, (&f64, &f64))| AccessSignal {
             group,
@@ -121,8 +163,22 @@ impl PageMigration {
         }
     }
 
-    fn all(&mut self) -> [&mut Moved; 3] {
-        [&mut self.demoted, &mut self.promoted, &mut self.other]
+    /// What was counted since the last time. A page that comes to a device is written when it is cleared and
+    /// when it is copied, and its lines are fetched for both; one that leaves it is read.
+    fn count(&mut self, seen: &PageMigrationReading) {
+        let counts = [&seen.demoted_bytes, &seen.promoted_bytes, &seen.other_bytes];
+        let mut came = [0.0; 3];
+        for ((counter, count), came) in self.counters.iter_mut().zip(counts).zip(&mut came) {
+            let delta = counter.advance(LIMITS, count);
+            *came = delta.map_or(0.0, |delta| delta.amount as f64);
+        }
+        let [demoted, promoted, other] = came;
+        self.demoted.new += demoted;
+        self.promoted.new += promoted;
+        let cleared = demoted + 2.0 * other;
+        self.written.add(cleared, cleared + demoted);
+        let fetched = 2.0 * demoted + 3.0 * other;
+        self.read.add(fetched, fetched + promoted);
     }
 }
 
@@ -204,17 +260,20 @@ mod tests {
     #[test]
     fn demoted_pages_are_writes_promoted_ones_reads_and_others_may_be_both() {
         let mut state = PageMigration::default();
-        let groups = [group(0, 300.0, 500.0), group(1, 0.0, 500.0)];
+        let groups = [group(0, 3000.0, 1500.0), group(1, 0.0, 1500.0)];
         // The first step is no interval, and the base of the next.
         assert_eq!(
             own(&state.read(&groups, Some(&seen(1, [9, 9, 9])), 0.0)),
             []
         );
         let found = state.read(&groups, Some(&seen(2, [49, 19, 9])), 0.1);
-        assert_eq!(own(&found), [(0, 100.0, 200.0), (1, 0.0, 200.0)]);
+        // Of 40 MiB that were demoted another 40 may be written, and 80 read; and the same of as many again
+        // that are not counted yet, with 10 that are promoted.
+        assert_eq!(own(&found), [(0, 1800.0, 800.0), (1, 0.0, 800.0)]);
         assert_eq!(found.known, [300.0 * MIB, 200.0 * MIB]);
         let found = state.read(&groups, Some(&seen(3, [49, 19, 29])), 0.1);
-        assert_eq!(own(&found), [(0, 200.0, 100.0), (1, 0.0, 100.0)]);
+        // 20 MiB of others pay back what was ahead, and what they leave of it may be on its way.
+        assert_eq!(own(&found), [(0, 600.0, 200.0), (1, 0.0, 200.0)]);
         assert_eq!(found.known, [0.0, 0.0], "only a bound");
         assert_eq!(
             own(&state.read(&groups, Some(&seen(4, [49, 19, 29])), 0.1)),
@@ -222,7 +281,8 @@ mod tests {
         );
     }
 
-    /// Pages are counted a batch at a time: over some ticks the sums are equal.
+    /// Pages are counted a batch at a time, before or after they reach the device: over some steps the sums are
+    /// equal.
     #[test]
     fn what_finds_no_traffic_waits_for_some_and_is_forgotten() {
         let mut state = PageMigration::default();
@@ -231,17 +291,23 @@ mod tests {
             tick += 1;
             let groups = [group(0, 0.0, write_mib)];
             let found = state.read(&groups, Some(&seen(tick, [demoted, 0, 0])), 0.1);
-            own(&found).first().map_or(0.0, |(_, _, write)| *write)
+            let known = found.known.iter().sum::<f64>() / MIB;
+            let all = own(&found).first().map_or(0.0, |(_, _, write)| *write);
+            (all, known.round())
         };
-        assert_eq!(step(0, 0.0), 0.0);
-        // 40 MiB at once, and written over two ticks.
-        assert_eq!(step(40, 250.0), 250.0);
-        assert_eq!(step(40, 250.0), 150.0);
-        assert_eq!(step(80, 0.0), 0.0);
+        assert_eq!(step(0, 0.0), (0.0, 0.0));
+        // 40 MiB at once: written over some ticks, twice, and as much again of a batch to come.
+        assert_eq!(step(40, 250.0), (250.0, 250.0));
+        assert_eq!(step(40, 250.0), (250.0, 150.0));
+        assert_eq!(step(40, 250.0), (250.0, 0.0));
+        assert_eq!(step(40, 2000.0), (850.0, 0.0), "no more than a batch ahead");
+        assert_eq!(step(40, 2000.0), (0.0, 0.0));
+        // It comes, and is known by now.
+        assert_eq!(step(80, 100.0), (100.0, 100.0));
         for _ in 0..30 {
             step(80, 0.0);
         }
-        assert_eq!(step(80, 250.0), 0.0, "forgotten");
+        assert_eq!(step(80, 250.0), (0.0, 0.0), "forgotten");
     }
 
     #[test]

@@ -273,7 +273,8 @@ impl Tick {
     }
 
     pub fn kernel(&self, group: usize) -> f64 {
-        self.kernel[group].iter().sum()
+        let [read, write] = self.kernel[group];
+        read.min(self.counted[group][0] as f64 - self.probe(group)) + write
     }
 
     /// What weir's probe has of a group.
@@ -287,9 +288,9 @@ impl Tick {
         found.expect("a workload of the machine").1.iter().sum()
     }
 
-    /// The kernel's part: demoted pages of what is written, promoted ones of what is read, and the others of
-    /// what is then left of both. `waiting` pages found no traffic so far.
-    pub fn migrate(&mut self, machine: &Machine, waiting: &mut [f64; 3]) {
+    /// The kernel's part: demoted pages of what is written, promoted ones of what is read. Of what is left then
+    /// it may have as much as pages are written and read when they come and go, and a batch ahead of that.
+    pub fn migrate(&mut self, machine: &Machine, kernel: &mut Kernel) {
         let seen = self.counted.iter().zip(&machine.places);
         let seen = seen.map(|(moved, place)| match place.is_lost {
             true => [0.0; 2],
@@ -297,15 +298,23 @@ impl Tick {
         });
         let mut left: Vec<[f64; 2]> = seen.collect();
         let all = left.clone();
-        for (waits, came) in waiting.iter_mut().zip(self.pages) {
-            *waits += came as f64;
+        let [demoted, promoted, other] = self.pages.map(|bytes| bytes as f64);
+        // By way: reads, writes.
+        for (waiting, came) in kernel.waiting.iter_mut().zip([promoted, demoted]) {
+            *waiting += came;
         }
-        let [demoted, promoted, other] = waiting;
-        *demoted -= take(&mut left, 1, *demoted);
-        *promoted -= take(&mut left, 0, *promoted);
+        let most = [2.0 * demoted + 3.0 * other, demoted + 2.0 * other];
+        let batch = [most[0] + promoted, most[1] + demoted];
+        for way in [1, 0] {
+            kernel.waiting[way] -= take(&mut left, way, kernel.waiting[way]);
+        }
         let after_known = left.clone();
-        let written = take(&mut left, 1, *other);
-        *other -= written.max(take(&mut left, 0, *other));
+        for way in [1, 0] {
+            let (credit, batch_max) = (&mut kernel.credit[way], &mut kernel.batch[way]);
+            *credit += most[way];
+            *batch_max = batch_max.max(batch[way]);
+            *credit -= take(&mut left, way, (*credit + *batch_max).max(0.0));
+        }
         let less = |of: &[f64; 2], than: &[f64; 2]| [than[0] - of[0], than[1] - of[1]];
         self.kernel = left
             .iter()
@@ -318,6 +327,17 @@ impl Tick {
             .map(|(of, than)| less(of, than));
         self.known = known.map(|ways| ways.iter().sum()).collect();
     }
+}
+
+/// What the kernel has left over from the ticks before, by way (0 reads, 1 writes), in bytes.
+#[derive(Debug, Default)]
+pub struct Kernel {
+    /// Known, without traffic so far.
+    waiting: [f64; 2],
+    /// May have moved, without traffic so far; less than nothing where it was taken before it was counted.
+    credit: [f64; 2],
+    /// The most of a tick.
+    batch: [f64; 2],
 }
 
 /// Takes up to so many bytes of one way (0 reads, 1 writes) of all groups, in proportion. Gives how many.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is shown of a made-up machine, and what the controller says of it.
 
-use super::made_up::{Machine, Place, TICK_NS, Tick, User};
+use super::made_up::{Kernel, Machine, Place, TICK_NS, Tick, User};
 use crate::parts::workload;
 use std::sync::Arc;
 use weir_core::seam::observation::{
@@ -29,7 +29,7 @@ pub struct Run<'a> {
     probes: Vec<u64>,
     samples: Vec<Vec<f64>>,
     pages: [u64; 3],
-    waiting: [f64; 3],
+    kernel: Kernel,
 }
 
 impl<'a> Run<'a> {
@@ -49,7 +49,7 @@ impl<'a> Run<'a> {
             probes: vec![0; count],
             samples: vec![vec![0.0; count]; machine.users.len()],
             pages: [0; 3],
-            waiting: [0.0; 3],
+            kernel: Kernel::default(),
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
         }
         // The first count is what the next one is compared with.
         if self.ticks > 1 && self.machine.pages.is_some() {
-            tick.migrate(self.machine, &mut self.waiting);
+            tick.migrate(self.machine, &mut self.kernel);
         } else {
             tick.kernel = vec![[0.0; 2]; self.counted.len()];
             tick.known = vec![0.0; self.counted.len()];
