@@ -5,8 +5,8 @@
 //! none may have more, by 1 % of all bytes together.
 //!
 //! The ground truth knows the owner of a page, and not the task that accesses it. So each workload has pages
-//! of its own. The kernel keeps nothing in the groups, as in memory that a CXL driver brings online. Pages that
-//! the kernel migrates are read and written by no task of a workload: they have no owner.
+//! of its own. The kernel keeps nothing in the groups, as in memory that a CXL driver brings online. Pages
+//! that the kernel migrates are read and written by no task of a workload: they have no owner.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, empty_cgroup, hurried,

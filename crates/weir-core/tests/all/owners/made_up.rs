@@ -288,8 +288,8 @@ impl Tick {
         found.expect("a workload of the machine").1.iter().sum()
     }
 
-    /// The kernel's part: demoted pages of what is written, promoted ones of what is read. Of what is left then
-    /// it may have as much as pages are written and read when they come and go, and a batch ahead of that.
+    /// The kernel's part: demoted pages of what is written, promoted ones of what is read. Of what is left
+    /// then it may have as much as pages are written and read when they come and go, and a batch ahead of that.
     pub fn migrate(&mut self, machine: &Machine, kernel: &mut Kernel) {
         let seen = self.counted.iter().zip(&machine.places);
         let seen = seen.map(|(moved, place)| match place.is_lost {

@@ -29,6 +29,8 @@ use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId};
 const TOLERANCE_BYTES: u64 = 16 << 20;
 /// Nor is less than one part in this many of what is in use.
 const TOLERANCE_PART: u64 = 50;
+/// Huge pages are many files, and seldom change.
+const HUGE_PAGES_EVERY: Nanos = Nanos::from_millis(1000);
 /// Sizes of huge pages that a node may have.
 const SIZES_MAX: usize = 64;
 
@@ -65,7 +67,10 @@ pub(crate) struct NodeBalance {
     nodes: Option<OwnedFd>,
     /// What was unowned of each node after the last search for its owner, or has been the least since.
     settled: BTreeMap<NodeId, u64>,
+    /// Huge pages of each node, and when they were read.
+    huge: BTreeMap<NodeId, (Nanos, HugePages)>,
     search: OwnerSearch,
+    round: u64,
 }
 
 /// Whether owners of memory that has come are searched.
@@ -82,10 +87,12 @@ enum OwnerSearch {
 }
 
 impl NodeBalance {
+    /// Where weir limits there is none: what has no owner would be taken off limits, and a search takes CPU time
+    /// from limited tasks.
     pub(crate) fn of(options: &Options) -> NodeBalance {
         let nodes = options.roots.sys.join("devices/system/node");
         NodeBalance {
-            nodes: open_root(&nodes).ok(),
+            nodes: options.read_only.then(|| open_root(&nodes).ok()).flatten(),
             ..NodeBalance::default()
         }
     }
@@ -110,22 +117,26 @@ impl NodeBalance {
         for memory in &view.owned {
             by_node.entry(memory.place.node).or_default().push(memory);
         }
+        // Workloads that have ended are in the view until the next round, and make the rest look small.
+        let is_new = view.round != self.round;
+        self.round = view.round;
         for (node, there) in by_node {
             let Some(owned) = there.iter().map(|of| of.bytes).sum::<Option<u64>>() else {
                 continue;
             };
-            let Some(used) = in_use(nodes, node, buffer) else {
+            let Some(used) = in_use(nodes, node, &mut self.huge, buffer) else {
                 continue;
             };
             let left = used.saturating_sub(owned);
             let settled = self.settled.entry(node).or_insert(0);
-            if is_searched || left < *settled {
+            if is_searched || (is_new && left < *settled) {
                 *settled = left;
             }
+            let came = left.saturating_sub(*settled);
             if left <= TOLERANCE_BYTES.max(used / TOLERANCE_PART) {
                 continue;
             }
-            if left - *settled > TOLERANCE_BYTES && matches!(self.search, OwnerSearch::None) {
+            if came > TOLERANCE_BYTES && matches!(self.search, OwnerSearch::None) {
                 self.search = OwnerSearch::Wanted;
             }
             unowned.extend(there.iter().map(|of| UnownedMemory {
@@ -165,13 +176,27 @@ impl NodeBalance {
 }
 
 /// Bytes of a node that are in use by programs.
-fn in_use(nodes: &OwnedFd, node: NodeId, buffer: &mut Buffer) -> Option<u64> {
+fn in_use(
+    nodes: &OwnedFd,
+    node: NodeId,
+    kept: &mut BTreeMap<NodeId, (Nanos, HugePages)>,
+    buffer: &mut Buffer,
+) -> Option<u64> {
     let dir = open_dir(nodes, format!("node{}", node.0).as_bytes()).ok()?;
     let text = buffer.read_once_at(&dir, "meminfo").ok()?;
     let figure = |name: &str| node_figure(text, name.as_bytes());
     let pages = figure("AnonPages:").zip(figure("FilePages:"));
     let all = figure("MemTotal:").zip(figure("MemFree:"));
-    let huge = huge_pages(&dir, buffer);
+    let at = now();
+    let is_recent = |then: Nanos| at.0.saturating_sub(then.0) < HUGE_PAGES_EVERY.0;
+    let huge = match kept.get(&node) {
+        Some((then, huge)) if is_recent(*then) => *huge,
+        _ => {
+            let huge = huge_pages(&dir, buffer);
+            kept.insert(node, (at, huge));
+            huge
+        }
+    };
     match (pages, all) {
         (Some((anon, file)), _) => anon.checked_add(file)?.checked_add(huge.used),
         // An old kernel, or one that says less: what the kernel has itself is in it too.
@@ -181,7 +206,7 @@ fn in_use(nodes: &OwnedFd, node: NodeId, buffer: &mut Buffer) -> Option<u64> {
 }
 
 /// Bytes of huge pages on a node.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct HugePages {
     used: u64,
     free: u64,
@@ -232,6 +257,13 @@ mod tests {
         fake.write("sys/devices/system/node/node1/meminfo", text);
     }
 
+    fn balance_of(fake: &Fake) -> NodeBalance {
+        NodeBalance::of(&Options {
+            read_only: true,
+            ..fake.options(By::Cgroup)
+        })
+    }
+
     /// In MiB.
     fn unowned(balance: &mut NodeBalance, view: &View) -> Option<u64> {
         let mut skipped = Vec::new();
@@ -245,8 +277,7 @@ mod tests {
     fn left(fake: &Fake) -> Option<u64> {
         let view = discovery_with(fake, false, &[]).round(Nanos(SECOND));
         assert!(!watched(&view, FIO).uses.is_empty());
-        let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
-        unowned(&mut balance, &view)
+        unowned(&mut balance_of(fake), &view)
     }
 
     #[test]
@@ -282,12 +313,13 @@ mod tests {
     #[test]
     fn what_comes_between_two_looks_is_unowned_and_searched() {
         let fake = Fake::new();
-        meminfo(&fake, &[("AnonPages", 0), ("FilePages", 64)]);
+        let in_use = |mib| meminfo(&fake, &[("AnonPages", mib), ("FilePages", 64)]);
+        in_use(0);
         let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
-        let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
+        let mut balance = balance_of(&fake);
         assert_eq!(unowned(&mut balance, &view), None);
         assert!(!balance.wants_search());
-        meminfo(&fake, &[("AnonPages", 300), ("FilePages", 64)]);
+        in_use(300);
         assert_eq!(unowned(&mut balance, &view), Some(300));
         assert!(balance.wants_search());
         balance.searches(1);
@@ -303,7 +335,7 @@ mod tests {
             assert!(!balance.wants_search());
             balance.search = OwnerSearch::None;
         }
-        meminfo(&fake, &[("AnonPages", 340), ("FilePages", 64)]);
+        in_use(340);
         assert_eq!(unowned(&mut balance, &searched), Some(340));
         assert!(balance.wants_search());
     }

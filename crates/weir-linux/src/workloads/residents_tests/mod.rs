@@ -10,7 +10,7 @@ use super::processes::node_balance::NodeBalance;
 use crate::fake::Fake;
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::files::Buffer;
-use crate::options::By;
+use crate::options::{By, Options};
 use made_up::{Machine, NODES};
 use weir_core::{Bytes, DeviceId, GroupId, Nanos, NodeId, WorkloadId};
 
@@ -83,7 +83,10 @@ fn check(fake: &Fake, machine: &Machine, view: &View, seen: &mut Seen) {
         let all = all.map(|placed| Bytes(placed.here.iter().sum::<u64>() + placed.elsewhere));
         assert_eq!(found.resident_bytes, all, "all of {}", case());
     }
-    let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
+    let mut balance = NodeBalance::of(&Options {
+        read_only: true,
+        ..fake.options(By::Cgroup)
+    });
     let gaps = balance.read(view, &mut Vec::new(), &mut Buffer::new());
     for (node, owned) in owned.into_iter().enumerate() {
         let used = machine.in_use(node);
