@@ -9,10 +9,11 @@
 //!   and a store to a line that is not in a cache fetches it first, unless the CPU writes without.
 //!
 //! All of it is given to the kernel, up to what the devices count: a workload is not charged for what it may
-//! not have moved. Of the first kind it is known; the rest is a bound. Pages are counted when a batch of them
-//! is done, and reach the device out of the caches: what finds no traffic yet waits for some, and is
-//! forgotten after a second or two. A batch that is not counted yet moves bytes too: while pages move, the bound may be
-//! ahead of the counts by as much as the largest one of the last second or two. It is paid back by them.
+//! not have moved. Of the first kind it is known; the rest is a bound. Pages are counted when a batch of
+//! them is done, and reach the device out of the caches: what finds no traffic yet waits for some, and is
+//! forgotten after a second or two. A batch that is not counted yet moves bytes too: while pages move, the
+//! bound may be ahead of the counts by as much as the largest one of the last second or two. It is paid back
+//! by them.
 
 use crate::rates::attribution::{AccessSignal, OwnTraffic};
 use crate::rates::bandwidth::GroupRate;

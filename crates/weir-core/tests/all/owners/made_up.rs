@@ -289,7 +289,8 @@ impl Tick {
     }
 
     /// The kernel's part: demoted pages of what is written, promoted ones of what is read. Of what is left
-    /// then it may have as much as pages are written and read when they come and go, and a batch ahead of that.
+    /// then it may have as much as pages are written and read when they come and go, and a batch ahead of
+    /// that.
     pub fn migrate(&mut self, machine: &Machine, kernel: &mut Kernel) {
         let seen = self.counted.iter().zip(&machine.places);
         let seen = seen.map(|(moved, place)| match place.is_lost {

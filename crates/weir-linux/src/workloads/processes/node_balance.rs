@@ -87,8 +87,8 @@ enum OwnerSearch {
 }
 
 impl NodeBalance {
-    /// Where weir limits there is none: what has no owner would be taken off limits, and a search takes CPU time
-    /// from limited tasks.
+    /// Where weir limits there is none: what has no owner would be taken off limits, and a search takes CPU
+    /// time from limited tasks.
     pub(crate) fn of(options: &Options) -> NodeBalance {
         let nodes = options.roots.sys.join("devices/system/node");
         NodeBalance {
