@@ -172,6 +172,23 @@ mod tests {
         due
     }
 
+    /// Of a process that has grown by less than an eighth, after a scan that found what the one before did.
+    #[test]
+    fn one_that_has_grown_is_due_when_memory_has_no_owner() {
+        for (pages, is_due) in [(1000, true), (0, false)] {
+            let mut due = scanned(Nanos(0));
+            due.scanned(Nanos(0), Nanos(0), true, Some(3));
+            let signs = ChangeSigns {
+                resident_pages: MINE.resident_pages + pages,
+                ..MINE
+            };
+            due.note(Some(signs), Nanos(1));
+            assert!(due.at() > SCAN_EVERY);
+            due.search();
+            assert_eq!(due.at() == SCAN_EVERY, is_due, "{pages}");
+        }
+    }
+
     #[test]
     fn there_is_no_scan_while_nothing_shows_a_change() {
         let begun = Nanos::from_millis(5000);
