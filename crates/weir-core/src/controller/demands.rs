@@ -4,15 +4,22 @@
 //! * κ = device bytes per CPU-second. It falls when the device is overloaded (stalled CPUs burn
 //!   time without moving bytes) and rises again when the overload goes, so it is measured afresh
 //!   all the time, and faster just after a large change of our own.
-//! * *wanted* = CPU a workload would use without our limit. While we do not limit it, this is the CPU time
-//!   that it uses, and the time for which a scheduler's overload cap held it back. While it runs into our
-//!   limit it cannot be seen, so the last free figure is kept and allowed to grow slowly up to twice that, in
-//!   order to find a workload that has grown. If it does not even use its limit, *wanted* sinks to what it
-//!   uses.
-//! * *demand* = what it would move: its bandwidth when free or when it stays below its limit, κ × wanted
-//!   when it runs into the limit.
+//! * *claim* = what the split takes it to want. Without a limit, or below its limit, this is what it moves.
+//!   While it runs into its limit nothing says how much more it would move: it claims κ × all CPUs that it
+//!   may use, so that it gets its fair part of what is left, and its limit rises until it does not reach
+//!   it, or until the set-point is shared out. No figure of the past decides that, and none can be wrong
+//!   for ever.
+//! * *seen* = what it moved when no limit held it back, or moves now where that is more: what operators are
+//!   told, with its age. It decides nothing but whether limits are worth what they take
+//!   ([`super::budgets::fair_parts`]).
+//! * *wanted* = the same in CPU time, for limits that are on their way out, and for policy drf.
+//! * *lately* = what it moved over some seconds: users of a device are equal over that time
+//!   ([`super::budgets`]).
+//!
+//! The smoothed bandwidths of all users add up to the device's own. One of them follows a rise at once only
+//! where the device shows it too: else each sample of a coarse source would be a new load.
 
-use super::devices::DeviceTrack;
+use super::devices::{self, DeviceTrack};
 use super::findings::StepContext;
 use super::parts::Parts;
 use super::signals::{Signals, WorkloadSignals};
@@ -39,10 +46,6 @@ const THROTTLED_RATIO: f64 = 0.05;
 /// and the correction winds up.
 const SEEN_STEPS: u32 = 4;
 
-/// How fast *wanted* grows while it cannot be seen, per second, and how far.
-const PROBE_PER_SEC: f64 = 0.05;
-const PROBE_UP_TO: f64 = 2.0;
-
 /// Time in which *wanted* sinks, in seconds.
 const FORGET_SECS: f64 = 2.0;
 
@@ -50,9 +53,8 @@ const FORGET_SECS: f64 = 2.0;
 /// again and again more stores than writes are seen.
 const UNWRITTEN_SECS: f64 = 2.0;
 
-/// Bandwidth above twice the smoothed one that also exceeds it by this part of the set-point is a
-/// new load and not noise.
-const JUMP_OF_SET_POINT: f64 = 0.05;
+/// Time over which users of a device are to have equal parts of it, in seconds.
+const LATELY_SECS: f64 = 3.0;
 
 /// A line that was stored to is written back when another line takes its place: at some later time, whichever
 /// workload that other line belongs to. Bytes that were written for a workload are subtracted from what is
@@ -70,8 +72,13 @@ pub(super) struct DeviceDemand {
     pub bandwidth: Estimate,
     /// κ in bytes per CPU-second, once it was measured often enough to be used.
     pub intensity: Option<f64>,
-    /// What it would move without a limit; 0 for a workload that is missing from the observation.
+    /// What it claims of the device: what it moves, or while it runs into a limit the most that it could
+    /// move. 0 for a workload that is missing from the observation.
     pub bytes_per_sec: f64,
+    /// What it moved lately.
+    pub lately: f64,
+    /// What it was seen to move without a limit, or moves now where that is more.
+    pub seen: f64,
 }
 
 /// Demands of all workloads.
@@ -120,11 +127,16 @@ pub(super) fn estimate(
             want(tracked, seen, context);
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
             let is_hidden = is_held || tracked.hold.pinned;
-            for (load, demand) in tracked.loads.iter().zip(all.iter_mut()) {
+            for (load, demand) in tracked.loads.iter_mut().zip(all.iter_mut()) {
                 demand.intensity = load.intensity();
+                if !is_hidden {
+                    load.seen_free = load.mean;
+                }
                 let hidden = demand.intensity.filter(|_| is_hidden);
                 demand.bytes_per_sec =
-                    hidden.map_or(load.smooth, |k| load.smooth.max(k * tracked.wanted));
+                    hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
+                demand.lately = load.lately;
+                demand.seen = load.seen_free.max(load.mean);
             }
             count_blind(tracked, seen, all);
         }
@@ -143,6 +155,8 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         },
         intensity: None,
         bytes_per_sec: 0.0,
+        lately: 0.0,
+        seen: 0.0,
     }
 }
 
@@ -199,8 +213,15 @@ fn measure(
     };
     let target = device.and_then(|d| d.setpoint.target);
     let rate = bandwidth.bytes_per_sec.get();
-    let jump = target.map_or(f64::INFINITY, |t| t * JUMP_OF_SET_POINT);
-    if rate > 2.0 * load.smooth && rate - load.smooth > jump {
+    let lately = match load.lately > 0.0 {
+        true => (context.dt / LATELY_SECS).min(1.0),
+        false => 1.0,
+    };
+    load.lately += lately * (rate - load.lately);
+    load.mean += smooth * (rate - load.mean);
+    let jump = target.map_or(f64::INFINITY, |t| t * devices::JUMP_OF_SET_POINT);
+    let has_jumped = device.is_some_and(DeviceTrack::has_jumped);
+    if has_jumped && rate > 2.0 * load.smooth && rate - load.smooth > jump {
         load.smooth = rate;
     } else {
         load.smooth += smooth * (rate - load.smooth);
@@ -230,7 +251,6 @@ fn want(tracked: &mut WorkloadState, seen: &WorkloadSignals, context: &StepConte
             cpu
         };
         tracked.wanted = wish.max(tracked.wanted + fade * (wish - tracked.wanted));
-        tracked.learned = tracked.wanted;
         tracked.hold.pinned = is_held;
         return;
     };
@@ -238,13 +258,10 @@ fn want(tracked: &mut WorkloadState, seen: &WorkloadSignals, context: &StepConte
     hold.pinned = smooth >= PINNED_RATIO * limit || seen.throttled_ratio > THROTTLED_RATIO;
     if hold.pinned {
         (hold.calm_steps, hold.calm_secs) = (0, 0.0);
-        let ceiling = (PROBE_UP_TO * tracked.learned).min(seen.cap);
-        let probed = tracked.wanted * (1.0 + PROBE_PER_SEC * context.dt);
-        tracked.wanted = tracked.wanted.max(probed.min(ceiling)).max(smooth);
+        tracked.wanted = seen.cap;
     } else {
         hold.calm_steps = hold.calm_steps.saturating_add(1);
         hold.calm_secs += context.dt.min(1.0);
         tracked.wanted = (tracked.wanted + fade * (smooth - tracked.wanted)).max(smooth);
-        tracked.learned = tracked.wanted;
     }
 }

@@ -48,6 +48,10 @@ const NOISE_GAIN: f64 = 0.25;
 const UNSETTLED_ERROR: f64 = 0.1;
 const UNSETTLED: Nanos = Nanos::from_millis(1000);
 
+/// A rise by this part of the set-point, of the device and of a workload that moves twice as much as it did,
+/// is a new load and not noise.
+pub(super) const JUMP_OF_SET_POINT: f64 = 0.05;
+
 /// Time in which an unused correction is forgotten, in seconds.
 const FORGET_SECS: f64 = 5.0;
 
@@ -74,6 +78,10 @@ pub(super) struct DeviceTrack {
     /// What it moved in the interval before the newest counters, if that is known. The demands of the next
     /// step are estimated with this.
     pub moved: Option<f64>,
+    /// The same, smoothed.
+    pub smooth: f64,
+    /// The level of max-min fairness for each unit of weight, of the last step.
+    pub level: f64,
     /// The set-point cannot be held, because of what is not limited; as of the last step.
     pub is_unenforceable: bool,
     /// Workloads that this device's budget limits, counted at the end of the last step.
@@ -109,6 +117,8 @@ impl DeviceTrack {
             unowned: 0.0,
             headroom_steps: 0,
             moved: None,
+            smooth: 0.0,
+            level: f64::INFINITY,
             is_unenforceable: false,
             bound: LimitCounts::default(),
         }
@@ -135,6 +145,14 @@ impl DeviceTrack {
         } else {
             self.correction.min(1.0)
         }
+    }
+
+    /// It moves clearly more than it did: a load has begun. What a workload alone seems to move more may be
+    /// noise of the source that shares out.
+    pub(super) fn has_jumped(&self) -> bool {
+        let target = self.setpoint.target.unwrap_or(f64::INFINITY);
+        self.moved
+            .is_some_and(|moved| moved - self.smooth > JUMP_OF_SET_POINT * target)
     }
 
     fn correct(&mut self, context: &StepContext<'_>, set_point: f64, rate: f64, span_secs: f64) {
@@ -186,6 +204,9 @@ pub(super) fn follow(
         while old.next_if(|d| d.id < rate.id).is_some() {}
         let known = old.next_if(|d| d.id == rate.id);
         let mut device = known.unwrap_or_else(|| DeviceTrack::new(rate.id));
+        if let Some(before) = device.moved {
+            device.smooth += context.gains.alpha * (before - device.smooth);
+        }
         device.moved = rate.total().ok().map(BytesPerSec::get);
         let mut unowned = device.moved.map(|_| 0.0);
         for (group, of_group) in rates.groups.iter().zip(&parts.of_no_workload) {

@@ -96,12 +96,7 @@ pub(super) fn divide(
             let level = of_device.claims.get(i).and_then(|c| levels.get(c.position));
             level.is_some_and(|level| level.stop != Stop::Full(CPU))
         };
-        fair_parts::give_back(
-            &mut parts,
-            &of_device.demands,
-            of_device.kept.excess,
-            is_ours,
-        );
+        fair_parts::give_back(&mut parts, &of_device.seen, of_device.kept.excess, is_ours);
         parts
     });
     let case = DividedResources {

@@ -204,7 +204,7 @@ fn limited(
     let budget = case.budget(device);
     Why::Limited {
         policy: case.context.config.policy.name().into(),
-        demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.bytes_per_sec)),
+        demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.seen)),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
         asked_bytes_per_sec: budget.map(|budget| BytesPerSec::new(budget.demanded)),
     }

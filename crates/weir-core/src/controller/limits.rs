@@ -8,10 +8,12 @@
 //! 1. there was no limit before, or it is off by more than [`URGENT`]: at once;
 //! 2. it is off by more than the dead band, and its last write is long enough ago, or the first limits have
 //!    had their time and the device is above its target still;
-//! 3. it is off by a third of the dead band, the sum over the device is off too, and this write
+//! 3. it was off by more than [`EVEN_RATIO`] in the mean of some seconds, so that equal users do not stay
+//!    apart by what the dead band allows;
+//! 4. it is off by a third of the dead band, the sum over the device is off too, and this write
 //!    takes the sum nearer to where it should be.
 //!
-//! Rule 3 is why many small errors of the same sign do not stay: each lies within the dead band,
+//! Rule 4 is why many small errors of the same sign do not stay: each lies within the dead band,
 //! together they would hold the device beside its set-point, and the integral would push until all
 //! of them left the dead band at the same step. Instead the largest deviations are written first,
 //! only as many as the sum needs, and at most a quarter of all limits per step; the others follow
@@ -52,6 +54,12 @@ const LONGEST_PAUSE: Nanos = Nanos::from_millis(1000);
 /// quotas away, and before that its effect cannot be seen.
 const RESTS: f64 = 10.0;
 
+/// A limit that was off by more than this part of it, in the mean over this time, is written at the latest so
+/// long after its last write. Else equal users would stay apart by what the dead band allows.
+const EVEN_RATIO: f64 = 0.015;
+const LASTING_SECS: f64 = 1.5;
+const EVEN_SECS: f64 = 3.0;
+
 /// Steps for which a workload must be uncut before it can be released.
 pub(super) const CALM_STEPS: u32 = 10;
 
@@ -76,6 +84,8 @@ pub(super) struct PendingWrite {
     /// It is a first limit, or tighter than the one in force.
     pub(super) lowers: bool,
     pub(super) due: bool,
+    /// What is in force has been off by a little for so long that it is not noise.
+    pub(super) is_lasting: bool,
     /// The device is above its target after the first limits: no write of it is put off.
     pub(super) is_unsettled: bool,
 }
@@ -262,13 +272,13 @@ fn easy(tracked: &WorkloadState, gains: &Gains) -> bool {
 }
 
 fn wish(
-    (position, tracked): (usize, &WorkloadState),
+    (position, tracked): (usize, &mut WorkloadState),
     found: &WorkloadFindings<'_>,
     devices: &[DeviceTrack],
     context: &StepContext<'_>,
     actuator: &Actuator,
 ) -> Option<PendingWrite> {
-    let hold = &tracked.hold;
+    let hold = &mut tracked.hold;
     if (1..=BLIND_STEPS).contains(&hold.blind_steps) {
         return None;
     }
@@ -297,6 +307,7 @@ fn wish(
             moves: kappa * (used - cpus).max(0.0),
             lowers: true,
             due: true,
+            is_lasting: false,
             is_unsettled: false,
         });
     };
@@ -318,12 +329,20 @@ fn wish(
     } else {
         0.0
     };
+    if deviation.is_finite() {
+        let weight = (context.dt / LASTING_SECS).min(1.0);
+        hold.lasting_deviation += weight * (deviation - hold.lasting_deviation);
+    }
+    let is_lasting = since >= EVEN_SECS
+        && hold.lasting_deviation.abs() > EVEN_RATIO
+        && hold.lasting_deviation * deviation > 0.0;
     Some(PendingWrite {
         position,
         device,
         cpus,
         deviation,
         effect,
+        is_lasting,
         moves: effect.abs(),
         lowers: cpus < old,
         due: rested || ((deviation.abs() > URGENT || is_unsettled) && since >= stretched),
@@ -338,7 +357,7 @@ fn moves(devices: &[DeviceTrack], device: Option<DeviceId>) -> bool {
     found.is_none_or(|track| track.moved.is_none_or(|rate| rate > 0.0))
 }
 
-/// Chooses, largest deviation first, by the three rules at the head of this file.
+/// Chooses, largest deviation first, by the rules at the head of this file.
 fn worth_writing(
     mut wishes: Vec<PendingWrite>,
     workloads: &[WorkloadState],
@@ -357,7 +376,7 @@ fn worth_writing(
         }
     }
     let mut small_writes = (wishes.len() / 4).max(1);
-    wishes.retain(|w| w.due && w.deviation.abs() > fine);
+    wishes.retain(|w| w.due && (w.is_lasting || w.deviation.abs() > fine));
     // They stand by position, and equal deviations stay so.
     let order = positions_by(wishes.iter().map(|w| !in_order(w.deviation.abs())));
     let mut chosen = Vec::new();
@@ -379,7 +398,10 @@ fn worth_writing(
                     .get(wish.position)
                     .is_some_and(|t| t.hold.blind_steps > 0);
                 let small = size <= URGENT && !(wish.is_unsettled && size > gains.dead_band);
-                if small && (small_writes == 0 || !(helps || blind || size > gains.dead_band)) {
+                if small
+                    && (small_writes == 0
+                        || !(helps || blind || wish.is_lasting || size > gains.dead_band))
+                {
                     return false;
                 }
                 small_writes -= usize::from(small);

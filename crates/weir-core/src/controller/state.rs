@@ -94,8 +94,6 @@ pub(super) struct WorkloadState {
     pub cpu_smooth: Ewma,
     /// CPU it would use if we did not hold it back.
     pub wanted: f64,
-    /// The same when it was last seen unhindered.
-    pub learned: f64,
     /// How many times what it is seen to want it is taken to want, because CPUs are full; with policy drf
     /// only (see [`super::dominant`]).
     pub reach: f64,
@@ -134,6 +132,12 @@ pub(super) struct DeviceUse {
     pub samples: u32,
     /// Bandwidth, smoothed.
     pub smooth: f64,
+    /// The same without jumps: its mean over a short time.
+    pub mean: f64,
+    /// The same over some seconds, which its fair part is compared with.
+    pub lately: f64,
+    /// The mean over a short time when no limit held it back.
+    pub seen_free: f64,
 }
 
 impl DeviceUse {
@@ -144,6 +148,9 @@ impl DeviceUse {
             cpu: Ewma::default(),
             samples: 0,
             smooth: 0.0,
+            mean: 0.0,
+            lately: 0.0,
+            seen_free: 0.0,
         }
     }
 
@@ -175,6 +182,8 @@ pub(super) struct LimitState {
     /// Where the limit should be now, after slew limits, in CPUs.
     pub target: Option<f64>,
     pub written_at: Option<Nanos>,
+    /// How far off what is in force was lately, relative to it: the mean since it was written.
+    pub lasting_deviation: f64,
     /// Recent writes per second.
     pub write_rate: f64,
     /// The device on which it was short last.
@@ -198,6 +207,8 @@ pub(super) struct LimitState {
     pub waited_steps: u32,
     /// The CPUs that it would use without a limit: the most seen lately.
     pub would_use: f64,
+    /// The least part of its weight that it keeps, because it did not reach its limit with less.
+    pub weight_kept: f64,
     /// The part of its weight that was requested last, and when.
     pub weight_requested: Option<(f64, Nanos)>,
     /// The limit that may be there is that of another workload under its name, and is to be taken off.
@@ -223,6 +234,7 @@ impl LimitState {
                 }
                 if matches!(result, OutcomeKind::Applied) {
                     self.written_at = Some(at);
+                    self.lasting_deviation = 0.0;
                     self.write_rate += 1.0 / WRITE_MEMORY_SECS;
                 }
             }
@@ -270,7 +282,6 @@ impl WorkloadState {
             loads: Vec::new(),
             cpu_smooth: Ewma::default(),
             wanted: 0.0,
-            learned: 0.0,
             reach: 1.0,
             cpu_correction: 1.0,
             hold: LimitState::default(),

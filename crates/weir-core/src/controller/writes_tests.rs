@@ -19,6 +19,7 @@ fn lower(position: usize, moves: f64) -> PendingWrite {
         moves,
         lowers: true,
         due: true,
+        is_lasting: false,
         is_unsettled: false,
     }
 }

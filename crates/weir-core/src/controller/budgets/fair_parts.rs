@@ -127,13 +127,11 @@ pub(super) fn raise(parts: &mut [BytesPerSec], kept: &[f64]) {
 /// the device is what limits it.
 pub(in crate::controller) fn give_back(
     parts: &mut [BytesPerSec],
-    demands: &[Demand],
+    demands: &[f64],
     excess: f64,
     is_ours: impl Fn(usize) -> bool,
 ) {
-    let short = |(part, demand): (&BytesPerSec, &Demand)| {
-        (demand.bytes_per_sec.get() - part.get()).max(0.0)
-    };
+    let short = |(part, demand): (&BytesPerSec, &f64)| (demand - part.get()).max(0.0);
     let each = parts.iter().zip(demands).enumerate();
     let gain: f64 = each
         .filter(|(i, _)| is_ours(*i))

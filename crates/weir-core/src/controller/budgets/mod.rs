@@ -16,7 +16,7 @@ use super::parts::Parts;
 use super::signals::Signals;
 use super::state::{State, WorkloadState};
 use crate::ids::DeviceId;
-use crate::policy::{Demand, NORMAL_WEIGHT, Policy, split};
+use crate::policy::{Demand, NORMAL_WEIGHT, Policy, fair_level, split};
 use crate::seam::plan::FairShare;
 use crate::units::BytesPerSec;
 use fair_parts::{KeptParts, Users};
@@ -32,6 +32,9 @@ const NEGLIGIBLE_TOGETHER: f64 = 0.1;
 /// A part that is below the demand by less than this is no reason for a limit: a limit could not be that
 /// exact.
 const SHORTFALL_RATIO: f64 = 0.01;
+
+/// The most that counts for or against a workload for what it had before.
+const CATCH_UP_MAX: f64 = 2.0;
 
 /// What the split of all devices gave.
 pub(super) struct Budgets {
@@ -103,6 +106,8 @@ pub(super) struct DeviceClaims {
     pub claims: Vec<DeviceClaim>,
     /// One for each claim, in the same order.
     pub demands: Vec<Demand>,
+    /// What each was seen to move without a limit, in the same order.
+    pub seen: Vec<f64>,
     /// What each claim keeps of the set-point, in the same order.
     pub kept: KeptParts,
     /// The set-point, corrected.
@@ -110,7 +115,7 @@ pub(super) struct DeviceClaims {
     /// What was taken off first.
     taken: Unlimited,
     fits: bool,
-    demanded: f64,
+    asked: f64,
 }
 
 /// Moves each device's correction and splits its budget.
@@ -141,7 +146,7 @@ pub(super) fn split_devices(
             of_no_workload,
             migrated: migrated_on(device.id, rates, &signals.migrated),
             fits: claims.as_ref().is_none_or(|claims| claims.fits),
-            demanded: claims.as_ref().map_or(0.0, |claims| claims.demanded),
+            demanded: claims.as_ref().map_or(0.0, |claims| claims.asked),
             planned: None,
             unenforceable: claims
                 .as_ref()
@@ -188,7 +193,7 @@ impl DeviceClaims {
     fn split(&self, policy: Policy) -> Vec<BytesPerSec> {
         let mut parts = split(policy, &self.demands, BytesPerSec::new(self.budget));
         fair_parts::raise(&mut parts, &self.kept.each);
-        fair_parts::give_back(&mut parts, &self.demands, self.kept.excess, |_| true);
+        fair_parts::give_back(&mut parts, &self.seen, self.kept.excess, |_| true);
         parts
     }
 
@@ -229,6 +234,7 @@ fn claims_on(
     }];
     let mut claimed = Vec::new();
     let mut claims = Vec::new();
+    let mut seen_free = Vec::new();
     let each = workloads.iter().zip(&signals.workloads);
     for (position, ((tracked, seen), range)) in each.zip(&demands.ranges).enumerate() {
         let all = demands.all.get(range.clone()).unwrap_or_default();
@@ -241,7 +247,9 @@ fn claims_on(
             weight: seen.weight,
         };
         if seen.is_limitable && is_claim {
-            claimed.push(wanted);
+            let weight = seen.weight * catch_up(device.level * seen.weight, demand.lately);
+            claimed.push(Demand { weight, ..wanted });
+            seen_free.push(demand.seen);
             let demand = range.start + place;
             claims.push(DeviceClaim { position, demand });
         } else if seen.index.is_some() {
@@ -262,17 +270,29 @@ fn claims_on(
         unlimited: &unlimited,
     };
     let kept = fair_parts::keep(context.config.policy, &users, set_point, correction);
+    device.level = fair_level(claimed.iter().chain(&unlimited), set_point * correction);
     device.is_unenforceable = kept.excess > 0.0;
     DeviceClaims {
         device: device.id,
         budget: (set_point * correction - taken.sum).max(0.0),
         claims,
         demands: claimed,
+        asked: taken.sum + seen_free.iter().sum::<f64>(),
+        seen: seen_free,
         kept,
         whole: set_point * correction,
         taken,
         fits: demanded <= set_point,
-        demanded,
+    }
+}
+
+/// How much more than its weight counts for a workload that lately had less than its fair part, or how much
+/// less for one that had more. So equal users have equal parts over time, whatever their limits bring at
+/// once, and one that pauses may use what it left.
+fn catch_up(fair: f64, lately: f64) -> f64 {
+    match fair.is_finite() && lately > 0.0 {
+        true => (fair / lately).clamp(1.0 / CATCH_UP_MAX, CATCH_UP_MAX),
+        false => 1.0,
     }
 }
 
