@@ -98,9 +98,9 @@ rtl-resources: rtl-tools
 sweep: build
 	$(TESTBED) sweep $(SCENARIO) --repeat 2 --out out/sweep
 
-# All three policies, one after the other.
+# Both policies, one after the other.
 policies: build
-	$(TESTBED) live $(SCENARIO) --policy max-min,proportional,balance-point --out out/policies
+	$(TESTBED) live $(SCENARIO) --policy max-min,drf --out out/policies
 
 # weir's figure for each workload against the device's ground truth, by each source of shares.
 attribution: build

@@ -134,11 +134,9 @@ fn splits(bench: &mut Stages<'_>, size: usize) {
         })
         .collect();
     let budget: f64 = demands.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>() * 0.4;
-    for policy in Policy::ALL {
-        bench.bench_function(BenchmarkId::new(format!("split {policy}"), size), |b| {
-            b.iter(|| split(policy, black_box(&demands), BytesPerSec::new(budget)));
-        });
-    }
+    bench.bench_function(BenchmarkId::new("split", size), |b| {
+        b.iter(|| split(black_box(&demands), BytesPerSec::new(budget)));
+    });
 }
 
 fn whole(bench: &mut Stages<'_>, machine: &Description, observations: &[Observation], size: usize) {

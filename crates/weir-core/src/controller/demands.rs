@@ -26,6 +26,7 @@ use super::signals::{Signals, WorkloadSignals};
 use super::state::{DeviceUse, GroupUse, State, WorkloadState, writes_kept};
 use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
+use crate::units::Nanos;
 use std::ops::Range;
 
 /// Less CPU than this says nothing about κ.
@@ -79,6 +80,8 @@ pub(super) struct DeviceDemand {
     pub lately: f64,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
+    /// When no limit held it back last.
+    pub seen_free_at: Option<Nanos>,
 }
 
 /// Demands of all workloads.
@@ -131,11 +134,13 @@ pub(super) fn estimate(
                 demand.intensity = load.intensity();
                 if !is_hidden {
                     load.seen_free = load.mean;
+                    load.seen_free_at = Some(context.at).filter(|_| load.mean > 0.0);
                 }
                 let hidden = demand.intensity.filter(|_| is_hidden);
                 demand.bytes_per_sec =
                     hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
                 demand.lately = load.lately;
+                demand.seen_free_at = load.seen_free_at;
                 demand.seen = load.seen_free.max(load.mean);
             }
             count_blind(tracked, seen, all);
@@ -157,6 +162,7 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         bytes_per_sec: 0.0,
         lately: 0.0,
         seen: 0.0,
+        seen_free_at: None,
     }
 }
 

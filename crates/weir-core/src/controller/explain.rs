@@ -13,7 +13,7 @@ use crate::rates::attribution::{Estimate, Provenance};
 use crate::rates::bandwidth::DeviceRate;
 use crate::seam::observation::WorkloadReading;
 use crate::seam::plan::{Decision, DeviceState, Unenforceable, UnlimitedTraffic, Why};
-use crate::units::{BytesPerSec, CpuShare};
+use crate::units::{BytesPerSec, CpuShare, Nanos};
 
 /// What every reason is drawn from.
 pub(super) struct Explanation<'a> {
@@ -205,6 +205,9 @@ fn limited(
     Why::Limited {
         policy: case.context.config.policy.name().into(),
         demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.seen)),
+        seen_free_ago_ns: demand
+            .and_then(|d| d.seen_free_at)
+            .map(|at| Nanos(case.context.at.0.saturating_sub(at.0))),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
         asked_bytes_per_sec: budget.map(|budget| BytesPerSec::new(budget.demanded)),
     }

@@ -138,6 +138,8 @@ pub(super) struct DeviceUse {
     pub lately: f64,
     /// The mean over a short time when no limit held it back.
     pub seen_free: f64,
+    /// When that was.
+    pub seen_free_at: Option<Nanos>,
 }
 
 impl DeviceUse {
@@ -151,6 +153,7 @@ impl DeviceUse {
             mean: 0.0,
             lately: 0.0,
             seen_free: 0.0,
+            seen_free_at: None,
         }
     }
 

@@ -2,27 +2,27 @@
 //! How a device's budget is split over the workloads that use it.
 //!
 //! A policy is a pure function of the demands, their weights and the budget. It answers
-//! with what each workload may have, never more than its demand. Four of them, by name:
+//! with what each workload may have, never more than its demand. Two of them, by name; both hold the budget
+//! exactly and leave small users what they have:
 //!
-//! | name | rule | holds the budget | small users |
-//! |---|---|---|---|
-//! | [`proportional`] | the same factor for all (thesis eq. 4) | exactly | reduced like the rest |
-//! | [`balance_point`] | larger users are reduced more (thesis 4.3.3.2) | roughly | reduced less |
-//! | [`max_min`] | weighted water-filling, the default | exactly | untouched |
-//! | [`drf`] | the same of what each needs most, of all devices and CPU time together | exactly | untouched |
+//! | name | rule |
+//! |---|---|
+//! | [`max_min`] | weighted water-filling of one device after the other, the default |
+//! | [`drf`] | the same of what each needs most, of all devices and CPU time together |
 //!
-//! The first three divide one device after the other. `drf` sees all at once ([`drf::fill`]); of one
-//! device alone it is max-min, and [`split`] gives that.
+//! Of one device alone `drf` ([`drf::fill`]) is max-min, and [`split`] gives that.
+//!
+//! The thesis's policies, the same factor for all (eq. 4) and the balance point (4.3.3.2), need the demand of
+//! a workload that is limited. It cannot be seen while the limit is in force, so they are unequal to equal
+//! users for ever, or do not hold the budget. They are comparators of the simulator alone.
 //!
 //! Inputs are made harmless first, so that no policy can give NaN, a negative number or more than
 //! demanded: rates above [`MAX_RATE`] count as that, weights are brought into
 //! [`MIN_WEIGHT`] to [`MAX_WEIGHT`].
 
-pub mod balance_point;
 pub mod drf;
 pub mod max_min;
 pub(crate) mod order;
-pub mod proportional;
 
 use crate::units::BytesPerSec;
 use order::{in_order, positions_by};
@@ -50,10 +50,6 @@ const LEVEL_ROUNDS: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// All workloads are reduced by the same factor (thesis eq. 4).
-    Proportional,
-    /// Larger users are reduced more, recursively (thesis 4.3.3.2).
-    BalancePoint,
     /// Weighted water-filling: exact, small users untouched.
     #[default]
     MaxMin,
@@ -63,18 +59,11 @@ pub enum Policy {
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 4] = [
-        Policy::Proportional,
-        Policy::BalancePoint,
-        Policy::MaxMin,
-        Policy::Drf,
-    ];
+    pub const ALL: [Policy; 2] = [Policy::MaxMin, Policy::Drf];
 
     /// Its name in flags, files and output.
     pub const fn name(self) -> &'static str {
         match self {
-            Policy::Proportional => "proportional",
-            Policy::BalancePoint => "balance-point",
             Policy::MaxMin => "max-min",
             Policy::Drf => "drf",
         }
@@ -89,7 +78,7 @@ impl fmt::Display for Policy {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {0:?}: choose proportional, balance-point, max-min or drf")]
+#[error("no policy is called {0:?}: choose max-min or drf")]
 pub struct UnknownPolicy(pub String);
 
 impl FromStr for Policy {
@@ -135,20 +124,16 @@ fn harmless_weight(weight: f64) -> f64 {
 }
 
 /// What each may have of `budget`, in the order of `demands`: between nothing and its demand. One resource
-/// alone.
+/// alone, of which all policies give the same.
 /// O(n log n) time, O(n) memory, whatever the input.
-pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<BytesPerSec> {
+pub fn split(demands: &[Demand], budget: BytesPerSec) -> Vec<BytesPerSec> {
     let claims: Vec<Claim> = demands.iter().map(Claim::from).collect();
     let total: f64 = claims.iter().map(|c| c.rate).sum();
     let budget = budget.get();
     let given = if total <= budget {
         claims.iter().map(|c| c.rate).collect()
     } else {
-        match policy {
-            Policy::Proportional => proportional::split(&claims, total, budget),
-            Policy::BalancePoint => balance_point::split(&claims, total, budget),
-            Policy::MaxMin | Policy::Drf => max_min::split(&claims, budget),
-        }
+        max_min::split(&claims, budget)
     };
     // Rounding may lift a part above its demand by the last bit.
     given

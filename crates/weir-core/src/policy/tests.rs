@@ -15,8 +15,8 @@ fn rates(parts: &[BytesPerSec]) -> Vec<f64> {
     parts.iter().map(|p| p.get()).collect()
 }
 
-fn run(policy: Policy, demands: &[Demand], budget: f64) -> Vec<f64> {
-    rates(&split(policy, demands, BytesPerSec::new(budget)))
+fn run(demands: &[Demand], budget: f64) -> Vec<f64> {
+    rates(&split(demands, BytesPerSec::new(budget)))
 }
 
 /// Rates from nothing to more than a 64-bit counter holds, and some that are no numbers.
@@ -70,21 +70,15 @@ fn names_are_read_back() {
 }
 
 #[test]
-fn proportional_is_equation_4() {
-    let demands = [demand(1.0, 1.0), demand(3.0, 900.0)];
-    assert_eq!(run(Policy::Proportional, &demands, 2.0), [0.5, 1.5]);
-}
-
-#[test]
 fn water_filling_by_hand() {
     let equal = [demand(0.5, 100.0), demand(1.2, 100.0), demand(3.3, 100.0)];
-    let got = run(Policy::MaxMin, &equal, 4.0);
+    let got = run(&equal, 4.0);
     assert!(
         (got[0] - 0.5).abs() + (got[1] - 1.2).abs() + (got[2] - 2.3).abs() < 1e-12,
         "{got:?}"
     );
     let weighted = [demand(10.0, 100.0), demand(10.0, 300.0), demand(0.5, 100.0)];
-    let got = run(Policy::MaxMin, &weighted, 4.5);
+    let got = run(&weighted, 4.5);
     assert!(
         (got[0] - 1.0).abs() + (got[1] - 3.0).abs() + (got[2] - 0.5).abs() < 1e-12,
         "{got:?}"
@@ -93,16 +87,10 @@ fn water_filling_by_hand() {
 
 #[test]
 fn demands_within_the_budget_are_granted_in_full() {
-    for policy in Policy::ALL {
-        let demands = [demand(1.0, 1.0), demand(0.0, 7.0), demand(2.0, 100.0)];
-        assert_eq!(run(policy, &demands, 3.0), [1.0, 0.0, 2.0], "{policy}");
-        assert_eq!(run(policy, &[], 3.0), Vec::<f64>::new(), "{policy}");
-        assert_eq!(
-            run(policy, &demands[..1], 0.25),
-            [0.25],
-            "{policy}: one workload"
-        );
-    }
+    let demands = [demand(1.0, 1.0), demand(0.0, 7.0), demand(2.0, 100.0)];
+    assert_eq!(run(&demands, 3.0), [1.0, 0.0, 2.0]);
+    assert_eq!(run(&[], 3.0), Vec::<f64>::new());
+    assert_eq!(run(&demands[..1], 0.25), [0.25], "one workload");
 }
 
 #[test]
@@ -111,42 +99,30 @@ fn a_hundred_thousand_workloads() {
         .map(|i| demand(f64::from(i % 977) * 1e6, f64::from(1 + i % 13)))
         .collect();
     let total: f64 = demands.iter().map(|d| d.bytes_per_sec.get()).sum();
-    for policy in Policy::ALL {
-        let got = run(policy, &demands, total * 0.4);
-        assert_eq!(got.len(), demands.len());
-        let sum: f64 = got.iter().sum();
-        let tolerance = if policy == Policy::BalancePoint {
-            0.7
-        } else {
-            1e-9
-        };
-        assert!(
-            (sum / (total * 0.4) - 1.0).abs() < tolerance,
-            "{policy}: {sum}"
-        );
-    }
+    let got = run(&demands, total * 0.4);
+    assert_eq!(got.len(), demands.len());
+    let sum: f64 = got.iter().sum();
+    assert!((sum / (total * 0.4) - 1.0).abs() < 1e-9, "{sum}");
 }
 
 proptest! {
     #[test]
-    fn no_policy_gives_nonsense(
+    fn a_split_gives_no_nonsense(
         demands in prop::collection::vec((any_rate(), any_weight()), 0..50),
         budget in any_rate(),
     ) {
         let demands: Vec<Demand> = demands.into_iter().map(|(r, w)| demand(r, w)).collect();
-        for policy in Policy::ALL {
-            let got = run(policy, &demands, budget);
-            prop_assert_eq!(got.len(), demands.len());
-            for (part, demand) in got.iter().zip(&demands) {
-                prop_assert!(part.is_finite() && *part >= 0.0, "{} gave {}", policy, part);
-                prop_assert!(*part <= demand.bytes_per_sec.get(), "{} gave too much", policy);
-            }
+        let got = run(&demands, budget);
+        prop_assert_eq!(got.len(), demands.len());
+        for (part, demand) in got.iter().zip(&demands) {
+            prop_assert!(part.is_finite() && *part >= 0.0, "{}", part);
+            prop_assert!(*part <= demand.bytes_per_sec.get(), "more than was demanded");
         }
     }
 
     #[test]
     fn max_min_is_exact(demands in sane_demands(), budget in prop_oneof![0.0..2e3f64, 0.0..1e21f64]) {
-        let got = run(Policy::MaxMin, &demands, budget);
+        let got = run(&demands, budget);
         let (sum, demanded): (f64, f64) =
             (got.iter().sum(), demands.iter().map(|d| d.bytes_per_sec.get()).sum());
         let want = demanded.min(budget);
@@ -155,7 +131,7 @@ proptest! {
 
     #[test]
     fn water_stands_equally_high(demands in sane_demands(), budget in 0.0..2e3f64) {
-        let got = run(Policy::MaxMin, &demands, budget);
+        let got = run(&demands, budget);
         let limited = |i: usize| got[i] < demands[i].bytes_per_sec.get() * (1.0 - 1e-12);
         let level = |i: usize| got[i] / demands[i].weight;
         let highest = (0..got.len()).map(level).fold(0.0, f64::max);
@@ -168,7 +144,7 @@ proptest! {
     fn weights_hold(rate in 1e3..1e9f64, weights in prop::collection::vec(1.0..1e4f64, 2..20)) {
         // Each demand is more than the whole budget, so only the weights decide.
         let demands: Vec<Demand> = weights.iter().map(|&w| demand(rate, w)).collect();
-        let got = run(Policy::MaxMin, &demands, rate);
+        let got = run(&demands, rate);
         let total: f64 = weights.iter().sum();
         for (part, weight) in got.iter().zip(&weights) {
             prop_assert!((part / (rate * weight / total) - 1.0).abs() < 1e-9);
@@ -181,20 +157,17 @@ proptest! {
         budget in 1.0..1e12f64,
         shift in 0usize..40,
     ) {
-        // Different rates, because equal ones may fall on different sides of a balance point.
         let there: Vec<Demand> = demands.iter().map(|(&r, &w)| demand(r as f64, w)).collect();
         let mut back = there.clone();
         back.reverse();
         let shift = shift % back.len();
         back.rotate_left(shift);
-        for policy in Policy::ALL {
-            let straight = run(policy, &there, budget);
-            let mut turned = run(policy, &back, budget);
-            turned.rotate_right(shift);
-            turned.reverse();
-            for (a, b) in straight.iter().zip(&turned) {
-                prop_assert!((a - b).abs() <= 1e-9 * a.max(*b), "{}: {} and {}", policy, a, b);
-            }
+        let straight = run(&there, budget);
+        let mut turned = run(&back, budget);
+        turned.rotate_right(shift);
+        turned.reverse();
+        for (a, b) in straight.iter().zip(&turned) {
+            prop_assert!((a - b).abs() <= 1e-9 * a.max(*b), "{} and {}", a, b);
         }
     }
 }

@@ -216,12 +216,16 @@ pub enum Why {
     Limited {
         /// The name of the policy that made the split.
         policy: Cow<'static, str>,
-        /// Its demand.
+        /// The least that it demands: what it moved when no limit held it back, or moves now where that is
+        /// more. How much it would move without a limit now is not known.
         demand_bytes_per_sec: BytesPerSec,
+        /// How long ago no limit held it back; nothing where it was never seen so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen_free_ago_ns: Option<Nanos>,
         /// What the device moved in the interval before. It may be less than is shared out: demands decide,
         /// not traffic.
         device_bytes_per_sec: BytesPerSec,
-        /// Demand of all users of the device together; nothing in recordings of old.
+        /// The same of all users of the device together; nothing in recordings of old.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_bytes_per_sec: Option<BytesPerSec>,
     },

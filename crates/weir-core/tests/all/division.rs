@@ -169,7 +169,7 @@ fn no_policy_lets_the_small_pay_for_what_is_not_limited() {
             weight: user.weight,
         };
         let demands: Vec<Demand> = users[1..].iter().map(demand).collect();
-        let alone = split(policy, &demands, BytesPerSec::new(SET_POINT));
+        let alone = split(&demands, BytesPerSec::new(SET_POINT));
         let shares = fair_shares(&users, 0.0);
         for (i, (alone, share)) in alone.iter().zip(&shares[1..]).enumerate() {
             let part = decision(&plan, IDS[i + 1]).allowed_bytes_per_sec;

@@ -277,14 +277,6 @@ impl Pair<'_> {
                 continue;
             };
             let lost = 1.0 - mean(measured(&held.bytes_per_sec)) / free;
-            if lost > 0.05 && std::env::var("JUDGE_DETAIL").is_ok() {
-                println!(
-                    "small {} {:.3e} level {:.3e}",
-                    w.name,
-                    free,
-                    level * self.weight(&w.name)
-                );
-            }
             all.push(Finding {
                 check: "small loses <= 5 %",
                 holds: lost <= 0.05,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir-eval judge`: the controller on scenarios by chance, judged from the simulator's truth. Each scenario
-//! runs without weir and with it.
+//! runs without weir and with it. A scenario that fails is printed with `--show`, and can be kept.
 
 mod checks;
 mod generator;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use checks::{Finding, Pair, SaidDemands};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir::eval::{Exit, print, whole};
 use weir_core::policy::Policy;
 use weir_core::{Observation, Plan};
-use weir_sim::{Attribution, Backend, ControllerKind, Scenario, WeirOptions, run, run_watched};
+use weir_sim::{
+    Attribution, Backend, ControllerKind, RunMetrics, Scenario, WeirOptions, run, run_watched,
+};
 
 /// `weir-eval judge`.
 #[derive(Debug, Args)]
@@ -28,66 +30,89 @@ pub struct JudgeArgs {
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = whole::<u64>)]
     pub scenarios: u64,
 
-    /// cpu-max, sched-ext or sched-ext-full
+    /// What limits
     #[arg(long, default_value = "cpu-max", value_name = "BACKEND")]
-    pub backend: String,
+    pub backend: JudgedBackend,
 
-    /// task-counts, sampling or cpu-time
+    /// What the traffic of a shared group is attributed by
     #[arg(long, default_value = "task-counts", value_name = "SENSOR")]
-    pub sensor: String,
+    pub sensor: JudgedSensor,
 
-    /// max-min or drf
+    /// How a set-point is split: max-min or drf
     #[arg(long, default_value_t = Policy::MaxMin, value_name = "POLICY")]
     pub policy: Policy,
 
-    /// Print each scenario for which a check fails
+    /// List the seeds for which a check does not hold, each with its figure
     #[arg(long)]
     pub failing: bool,
 
-    /// Print the file of the first scenario, and run nothing but it without weir
+    /// Print the file of the first scenario, and judge none
     #[arg(long)]
     pub show: bool,
+}
+
+/// What limits.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum JudgedBackend {
+    /// `cpu.max`
+    CpuMax,
+    /// weir's scheduler, for limited workloads only
+    SchedExt,
+    /// weir's scheduler, for all ordinary tasks
+    SchedExtFull,
+}
+
+/// What traffic is attributed by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum JudgedSensor {
+    /// Reads that the CPU counts for each task
+    TaskCounts,
+    /// A sampler
+    Sampling,
+    /// CPU time and memory
+    CpuTime,
 }
 
 /// A set-point that no device reaches, in bytes per second.
 const NO_LIMIT: f64 = 1e12;
 
-/// One judged scenario.
-struct Judged {
-    seed: u64,
-    findings: Vec<Finding>,
+/// One check over all scenarios.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    judged: usize,
+    /// Seeds for which it does not hold, with the figures.
+    wrong: Vec<(u64, f64)>,
 }
 
-fn options(args: &JudgeArgs) -> Result<WeirOptions> {
-    let backend = match args.backend.as_str() {
-        "cpu-max" => Backend::CpuMax,
-        "sched-ext" => Backend::SchedExt,
-        "sched-ext-full" => Backend::SchedExtFull,
-        other => anyhow::bail!(
-            "there is no back end `{other}`: use cpu-max, sched-ext or sched-ext-full"
-        ),
-    };
-    let attribution = match args.sensor.as_str() {
-        "task-counts" => Attribution::TaskCounts,
-        "sampling" => Attribution::Sampling,
-        "cpu-time" => Attribution::CpuTime,
-        other => {
-            anyhow::bail!("there is no sensor `{other}`: use task-counts, sampling or cpu-time")
-        }
-    };
+/// By the name of the check.
+type Table = BTreeMap<&'static str, Row>;
+
+fn options(args: &JudgeArgs) -> WeirOptions {
     let mut options = WeirOptions {
-        backend,
-        attribution: Some(attribution),
+        backend: match args.backend {
+            JudgedBackend::CpuMax => Backend::CpuMax,
+            JudgedBackend::SchedExt => Backend::SchedExt,
+            JudgedBackend::SchedExtFull => Backend::SchedExtFull,
+        },
+        attribution: Some(match args.sensor {
+            JudgedSensor::TaskCounts => Attribution::TaskCounts,
+            JudgedSensor::Sampling => Attribution::Sampling,
+            JudgedSensor::CpuTime => Attribution::CpuTime,
+        }),
         ..WeirOptions::default()
     };
     options.config.policy = args.policy;
-    Ok(options)
+    options
 }
 
-fn set_point(
-    draft: &generator::Draft,
-    options: &WeirOptions,
-) -> Result<(String, weir_sim::RunMetrics, f64)> {
+/// A scenario with its set-point, and its run without weir.
+struct Prepared {
+    text: String,
+    free: RunMetrics,
+    set_point: f64,
+}
+
+fn prepare(draft: &generator::Draft, options: &WeirOptions) -> Result<Prepared> {
     let scenario = Scenario::parse(&draft.at(NO_LIMIT), "judged")?;
     // Another scheduler gives other parts of full CPUs: what a limit does is told from that.
     let without = match options.backend {
@@ -99,13 +124,17 @@ fn set_point(
     };
     let free = run(&scenario, &without, draft.seed)?;
     let set_point = (free.bandwidth.mean_bytes_per_sec * draft.set_point_ratio).max(1e6);
-    Ok((draft.at(set_point), free, set_point))
+    Ok(Prepared {
+        text: draft.at(set_point),
+        free,
+        set_point,
+    })
 }
 
-fn judge(seed: u64, options: &WeirOptions) -> Result<Judged> {
+fn judge(seed: u64, options: &WeirOptions) -> Result<Vec<Finding>> {
     let draft = generator::draw(seed);
-    let (text, free, set_point) = set_point(&draft, options)?;
-    let scenario = Scenario::parse(&text, "judged")?;
+    let prepared = prepare(&draft, options)?;
+    let scenario = Scenario::parse(&prepared.text, "judged")?;
     let mut said = SaidDemands::default();
     let weir = ControllerKind::Weir(Box::new(options.clone()));
     let held = run_watched(
@@ -116,103 +145,136 @@ fn judge(seed: u64, options: &WeirOptions) -> Result<Judged> {
             said.note(plan);
         },
     )?;
-    if std::env::var("JUDGE_DETAIL").is_ok() {
-        println!(
-            "set-point {:.3e} free {:.3e} held {:.3e} {:?}",
-            set_point,
-            free.bandwidth.mean_bytes_per_sec,
-            held.bandwidth.mean_bytes_per_sec,
-            draft.traits
-        );
-        for w in &held.workloads {
-            let m = |v: &[f64]| {
-                let v: Vec<f64> = v[100..200.min(v.len())]
-                    .iter()
-                    .copied()
-                    .filter(|x| x.is_finite())
-                    .collect();
-                v.iter().sum::<f64>() / v.len().max(1) as f64
-            };
-            let f = free
-                .workloads
-                .iter()
-                .find(|x| x.name == w.name)
-                .map_or(0.0, |f| m(&f.bytes_per_sec));
-            println!(
-                "{:10} free {:.3e} held {:.3e} cpus {:.4} limit {:.4} k {:.3e}",
-                w.name,
-                f,
-                m(&w.bytes_per_sec),
-                m(&w.cpus),
-                m(&w.limit_cpus),
-                m(&w.bytes_per_sec) / m(&w.cpus)
-            );
-        }
-    }
     let pair = Pair {
         traits: &draft.traits,
         scenario: &scenario,
-        set_point,
-        free: &free,
+        set_point: prepared.set_point,
+        free: &prepared.free,
         held: &held,
         said: &said,
     };
-    Ok(Judged {
-        seed,
-        findings: pair.findings(),
-    })
+    Ok(pair.findings())
 }
 
-/// Runs and prints the table.
-///
-/// # Errors
-/// A scenario does not run, or stdout cannot be written.
-pub fn judge_all(args: &JudgeArgs) -> Result<Exit> {
-    if args.show {
-        let (text, ..) = set_point(&generator::draw(args.from), &options(args)?)?;
-        print(&text)?;
-        return Ok(Exit::Done);
-    }
-    let options = options(args)?;
+/// All seeds, on all CPUs.
+fn table(args: &JudgeArgs) -> Result<Table> {
+    let options = options(args);
     let next = AtomicU64::new(args.from);
-    let judged: Mutex<Vec<Result<Judged>>> = Mutex::default();
+    let end = args.from.saturating_add(args.scenarios);
+    let judged = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= args.from + args.scenarios {
+                    if seed >= end {
                         return;
                     }
-                    let one = judge(seed, &options);
+                    let found = judge(seed, &options).with_context(|| format!("seed {seed}"));
                     if let Ok(mut all) = judged.lock() {
-                        all.push(one);
+                        all.push((seed, found));
                     }
                 }
             });
         }
     });
-    let judged = judged.into_inner().unwrap_or_default();
-    let mut judged = judged.into_iter().collect::<Result<Vec<_>>>()?;
-    judged.sort_by_key(|j| j.seed);
-    let mut rows: BTreeMap<&str, (u64, Vec<(u64, f64)>)> = BTreeMap::new();
-    for one in &judged {
-        for finding in &one.findings {
+    let mut judged = judged.into_inner().unwrap_or_default();
+    judged.sort_by_key(|(seed, _)| *seed);
+    let mut rows = Table::new();
+    for (seed, findings) in judged {
+        for finding in findings? {
             let row = rows.entry(finding.check).or_default();
-            row.0 += 1;
+            row.judged += 1;
             if !finding.holds {
-                row.1.push((one.seed, finding.figure));
+                row.wrong.push((seed, finding.figure));
             }
         }
     }
+    Ok(rows)
+}
+
+/// Judges and prints the table.
+///
+/// # Errors
+/// A scenario does not run, or stdout cannot be written.
+pub fn judge_all(args: &JudgeArgs) -> Result<Exit> {
+    if args.show {
+        let prepared = prepare(&generator::draw(args.from), &options(args))?;
+        print(&prepared.text)?;
+        return Ok(Exit::Done);
+    }
+    // Writing into a String cannot fail.
     let mut out = String::new();
-    for (check, (count, wrong)) in rows {
-        let _ = writeln!(out, "{check:32} {:4} of {count:4} do not hold", wrong.len());
-        if args.failing {
-            let each: Vec<String> = wrong.iter().map(|(s, f)| format!("{s}:{f:.3}")).collect();
-            let _ = writeln!(out, "    {}", each.join(" "));
+    for (check, row) in table(args)? {
+        let _ = writeln!(
+            out,
+            "{check:32} {:4} of {:4} do not hold",
+            row.wrong.len(),
+            row.judged
+        );
+        if args.failing && !row.wrong.is_empty() {
+            let each = row
+                .wrong
+                .iter()
+                .map(|(seed, figure)| format!("{seed}: {figure:.3}"));
+            let _ = writeln!(out, "    {}", each.collect::<Vec<_>>().join("  "));
         }
     }
     print(&out)?;
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seeds that no constant was chosen on.
+    const FROM: u64 = 5001;
+
+    fn judged(backend: JudgedBackend, sensor: JudgedSensor, scenarios: u64) -> Table {
+        table(&JudgeArgs {
+            from: FROM,
+            scenarios,
+            backend,
+            sensor,
+            policy: Policy::MaxMin,
+            failing: false,
+            show: false,
+        })
+        .expect("the scenarios run")
+    }
+
+    /// Most of the judged that may be wrong, and the least that must have been judged.
+    fn check(table: &Table, check: &str, wrong_max: usize, judged_min: usize) {
+        let row = table.get(check).cloned().unwrap_or_default();
+        assert!(row.judged >= judged_min, "{check}: {} judged", row.judged);
+        assert!(row.wrong.len() <= wrong_max, "{check}: {row:?}");
+    }
+
+    #[test]
+    fn exact_counts_hold_the_device_equal_and_harm_none_by_cpu_max() {
+        let table = judged(JudgedBackend::CpuMax, JudgedSensor::TaskCounts, 30);
+        println!("{table:?}");
+        check(&table, "device within 3 %", 0, 8);
+        check(&table, "equals within 20 %", 0, 8);
+        check(&table, "below: nothing lost (2 %)", 0, 2);
+        check(&table, "demand <= 1.2 free", 3, 80);
+        check(&table, "small loses <= 5 %", 2, 20);
+    }
+
+    #[test]
+    fn the_scheduler_for_all_tasks_holds_equals_closer() {
+        let table = judged(JudgedBackend::SchedExtFull, JudgedSensor::TaskCounts, 20);
+        println!("{table:?}");
+        check(&table, "device within 3 %", 1, 5);
+        check(&table, "equals within 5 %", 1, 5);
+        check(&table, "demand <= 1.2 free", 3, 50);
+    }
+
+    #[test]
+    fn samples_limit_none_below_the_set_point() {
+        let table = judged(JudgedBackend::CpuMax, JudgedSensor::Sampling, 20);
+        println!("{table:?}");
+        check(&table, "below: nothing lost (2 %)", 0, 2);
+    }
 }

@@ -6,7 +6,6 @@ use anyhow::Result;
 use serde_json::json;
 use weir::eval::batch::{self, Batch};
 use weir::eval::controllers::Choice;
-use weir_core::policy::Policy;
 use weir_core::units::GIB;
 use weir_report::{Part, Section, Table};
 use weir_sim::{Attribution, ControllerKind, WeirOptions};
@@ -39,9 +38,6 @@ const CHANGES: [AblationChange; 18] = [
     ("period 100 ms", |o| o.period_ms = Some(100)),
     ("looks every 150 ms", |o| o.interval_ms = Some(150)),
     ("intensity not smoothed", |o| o.config.intensity_alpha = 1.0),
-    ("policy balance-point", |o| {
-        o.config.policy = Policy::BalancePoint
-    }),
     ("attributes by bad samples", |o| {
         o.attribution = Some(Attribution::Sampling)
     }),

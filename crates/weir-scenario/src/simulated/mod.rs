@@ -150,7 +150,7 @@ pub struct Control {
     /// longer its blocks wait for the next (docs/evidence/simulator.md). Nothing is 10 ms, a little
     /// off the round value as weir's own default is ([`weir_core::units::off_beat`]).
     pub period_ms: Option<u64>,
-    /// weir's policy: `proportional`, `balance-point`, `max-min` or `drf`.
+    /// weir's policy: `max-min` or `drf`.
     #[serde(default)]
     pub policy: weir_core::policy::Policy,
     /// From the start of the run to the start of measuring.

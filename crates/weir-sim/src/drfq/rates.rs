@@ -12,7 +12,7 @@ use super::state;
 use crate::engine::machine::Machine;
 use crate::engine::memory::dram_mix::Arbitration;
 use weir_core::BytesPerSec;
-use weir_core::policy::{Demand, Policy, split};
+use weir_core::policy::{Demand, split};
 
 /// A lead of this changes a rate by the factor e, virtual nanoseconds.
 const LEAD_NS: f64 = 20e6;
@@ -70,7 +70,7 @@ impl DrfqSched {
             }
         };
         let demands: Vec<Demand> = (0..self.flows.len()).map(demand).collect();
-        let parts = split(Policy::MaxMin, &demands, BytesPerSec::new(gives));
+        let parts = split(&demands, BytesPerSec::new(gives));
         for (flow, part) in self.flows.iter_mut().zip(&parts) {
             flow.given[resource] = part.get().max(capacity * UNSEEN);
         }

@@ -9,10 +9,6 @@ use weir_core::policy::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyName {
-    /// All workloads are limited by the same factor
-    Proportional,
-    /// Larger users are limited more
-    BalancePoint,
     /// Those below their fair share keep all that they use (default)
     MaxMin,
     /// Each gets the same part, by weight, of what it needs most, of all devices and CPU time together
@@ -23,8 +19,6 @@ impl PolicyName {
     /// The core's name for it.
     pub fn policy(self) -> Policy {
         match self {
-            PolicyName::Proportional => Policy::Proportional,
-            PolicyName::BalancePoint => Policy::BalancePoint,
             PolicyName::MaxMin => Policy::MaxMin,
             PolicyName::Drf => Policy::Drf,
         }

@@ -27,9 +27,10 @@ fn complaint(flags: &[&str], file: Option<&str>) -> String {
 
 #[test]
 fn flags_win_over_the_file_and_the_file_over_defaults() {
-    let file = "policy = 'proportional'\ninterval = '100ms'\nlimit = true\nset-point = '4GiB/s'\nexclude = ['/a']";
+    let file =
+        "policy = 'drf'\ninterval = '100ms'\nlimit = true\nset-point = '4GiB/s'\nexclude = ['/a']";
     let got = settings(&["--interval", "20ms", "--exclude", "/b"], Some(file)).unwrap();
-    assert_eq!(got.config.policy, Policy::Proportional);
+    assert_eq!(got.config.policy, Policy::Drf);
     assert!(got.config.limit);
     assert_eq!(got.interval, Duration::from_millis(20));
     assert_eq!(got.period, Duration::from_micros(20_600));

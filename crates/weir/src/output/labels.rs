@@ -198,22 +198,17 @@ pub fn why_long(why: &Why) -> String {
         Why::Limited {
             policy,
             demand_bytes_per_sec,
-            device_bytes_per_sec,
-            asked_bytes_per_sec,
+            seen_free_ago_ns,
+            ..
         } => {
-            let limited = format!(
-                "limited by {}: without a limit it would demand {}",
-                text::harmless(policy),
-                text::rate(*demand_bytes_per_sec)
-            );
-            match asked_bytes_per_sec {
-                Some(demanded) => {
-                    format!("{limited}, all users together {}", text::rate(*demanded))
-                }
-                None => format!(
-                    "{limited}; the device moved {}",
-                    text::rate(*device_bytes_per_sec)
+            let moved = text::rate(*demand_bytes_per_sec);
+            let policy = text::harmless(policy);
+            match seen_free_ago_ns {
+                Some(ago) => format!(
+                    "limited by {policy}: it moved {moved} without a limit, {} ago",
+                    text::ago(ago.0 / 1_000_000)
                 ),
+                None => format!("limited by {policy}: it was not seen without a limit"),
             }
         }
         Why::AtFloor => "limited to the floor that every workload keeps".to_owned(),
@@ -401,12 +396,13 @@ mod tests {
         let cut = Why::Limited {
             policy: "max-min".into(),
             demand_bytes_per_sec: rate(64.0 * mib),
+            seen_free_ago_ns: Some(weir_core::Nanos::from_millis(54_000)),
             device_bytes_per_sec: rate(0.0),
             asked_bytes_per_sec: Some(rate(1200.0 * mib)),
         };
         assert_eq!(
             why_long(&cut),
-            "limited by max-min: without a limit it would demand 64.0 MiB/s, all users together 1.17 GiB/s"
+            "limited by max-min: it moved 64.0 MiB/s without a limit, 54 s ago"
         );
     }
 

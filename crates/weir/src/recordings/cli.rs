@@ -101,7 +101,7 @@ Examples:
   weir replay today.weir --metrics              for Prometheus, as if it happened now
   weir replay today.weir --page --speed 10      on a page in a browser
   weir replay today.weir --check                same recording, same plan?
-  weir replay today.weir --set-point 4GiB/s --policy proportional
+  weir replay today.weir --set-point 4GiB/s --policy drf
 
 With another policy or set-point the lines show what weir would have decided on what was seen then. \
 What its limits would have changed is not in the recording: from the first limit on, the workloads \

@@ -103,7 +103,7 @@ Examples:
   weir sim thesis-limit --record demo.weir    then weir replay, export, explain --recording
   weir sim step --record o.weir --observe     an overload, to try weir explain on
   weir sim thesis-limit --backend all         both of weir's back ends
-  weir sim thesis-limit --policy max-min,proportional --seeds 5
+  weir sim thesis-limit --policy max-min,drf --seeds 5
   weir sim thesis-limit --print > my.toml     a scenario to change
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html

@@ -202,9 +202,9 @@ mod tests {
         let polled = ["sched-ext-polled", "sched-ext-full-polled"];
         assert_eq!(names(&polled, &[]).unwrap(), polled);
         assert_eq!(names(&["all"], &[]).unwrap().len(), 9);
-        let two = [PolicyName::MaxMin, PolicyName::Proportional];
+        let two = [PolicyName::MaxMin, PolicyName::Drf];
         let labels = names(&["none", "cpu-max"], &two).unwrap();
-        assert_eq!(labels, ["none", "cpu-max/max-min", "cpu-max/proportional"]);
+        assert_eq!(labels, ["none", "cpu-max/max-min", "cpu-max/drf"]);
     }
 
     /// The help and the answer to a wrong name list the same.

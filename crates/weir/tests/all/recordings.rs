@@ -70,12 +70,12 @@ fn another_policy_and_set_point_decide_otherwise_on_what_was_seen() {
         "--set-point",
         "100MiB/s",
         "--policy",
-        "proportional",
+        "drf",
     ]);
     let last: Value = serde_json::from_str(replayed.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["limiting"], &last["policy"]),
-        (&true.into(), &"proportional".into())
+        (&true.into(), &"drf".into())
     );
     assert_eq!(
         last["plan"]["devices"][0]["set_point_bytes_per_sec"],

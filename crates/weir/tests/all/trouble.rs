@@ -31,11 +31,7 @@ fn nonsense_flags() {
             &["GiB (binary) or GB (decimal)"],
         ),
         (&["run", "--set-point", "-1"], 2, &["--set-point"]),
-        (
-            &["run", "--policy", "fair"],
-            2,
-            &["fair", "max-min", "balance-point"],
-        ),
+        (&["run", "--policy", "fair"], 2, &["fair", "max-min", "drf"]),
         (
             &["run", "--interval", "1ms"],
             78,

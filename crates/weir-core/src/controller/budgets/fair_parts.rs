@@ -23,7 +23,7 @@
 //! thirds or more, and all are set. Between the two they are set in part, so that a small change of what is
 //! measured makes a small change of the limits.
 
-use crate::policy::{Demand, Policy, fair_level, split};
+use crate::policy::{Demand, fair_level};
 use crate::units::BytesPerSec;
 
 /// Above the set-point by less than this is no reason to say that it cannot be held.
@@ -48,14 +48,8 @@ pub(in crate::controller) struct KeptParts {
 }
 
 /// The parts that claims keep of `set_point`, times `correction` where that is less than 1: those above
-/// their fair share pay for what limits get wrong. None keeps more than `policy` would give it if all could
-/// be limited, so that each policy remains what it is.
-pub(super) fn keep(
-    policy: Policy,
-    users: &Users<'_>,
-    set_point: f64,
-    correction: f64,
-) -> KeptParts {
+/// their fair share pay for what limits get wrong.
+pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptParts {
     let all = || users.claims.iter().chain(users.unlimited);
     let unlimited: f64 = users.unlimited.iter().map(|d| d.bytes_per_sec.get()).sum();
     let kept = |total: f64| -> Vec<f64> {
@@ -78,14 +72,7 @@ pub(super) fn keep(
             true => level * claim.weight * price,
             false => demand(claim),
         };
-        let mut each: Vec<f64> = users.claims.iter().map(least).collect();
-        if matches!(policy, Policy::Proportional | Policy::BalancePoint) {
-            let of_policy = split(policy, users.claims, BytesPerSec::new(total));
-            for (least, part) in each.iter_mut().zip(of_policy) {
-                *least = least.min(part.get());
-            }
-        }
-        each
+        users.claims.iter().map(least).collect()
     };
     let each = kept(set_point);
     let excess = each.iter().sum::<f64>() + unlimited - set_point;

@@ -163,7 +163,7 @@ pub(super) fn split_devices(
         division.parts
     } else {
         let each = claimed.iter();
-        each.map(|of| of.split(context.config.policy)).collect()
+        each.map(DeviceClaims::split).collect()
     };
     for (of_device, parts) in claimed.iter().zip(divided) {
         grant(of_device, parts, context, (signals, demands), &mut budgets);
@@ -190,8 +190,8 @@ impl DeviceClaims {
     }
 
     /// What each claim may have of this device alone.
-    fn split(&self, policy: Policy) -> Vec<BytesPerSec> {
-        let mut parts = split(policy, &self.demands, BytesPerSec::new(self.budget));
+    fn split(&self) -> Vec<BytesPerSec> {
+        let mut parts = split(&self.demands, BytesPerSec::new(self.budget));
         fair_parts::raise(&mut parts, &self.kept.each);
         fair_parts::give_back(&mut parts, &self.seen, self.kept.excess, |_| true);
         parts
@@ -269,7 +269,7 @@ fn claims_on(
         claims: &claimed,
         unlimited: &unlimited,
     };
-    let kept = fair_parts::keep(context.config.policy, &users, set_point, correction);
+    let kept = fair_parts::keep(&users, set_point, correction);
     device.level = fair_level(claimed.iter().chain(&unlimited), set_point * correction);
     device.is_unenforceable = kept.excess > 0.0;
     DeviceClaims {

@@ -3,7 +3,7 @@
 //! end. Each property has a measure of the worst violation, which rounding alone may cause.
 
 use super::*;
-use crate::policy::{Demand, Policy, split};
+use crate::policy::{Demand, split};
 use crate::units::BytesPerSec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -254,7 +254,7 @@ fn one_resource_is_max_min() {
         };
         let demands: Vec<Demand> = case.wishes.iter().map(demand).collect();
         let budget = BytesPerSec::new(case.capacities[0]);
-        let want = split(Policy::MaxMin, &demands, budget);
+        let want = split(&demands, budget);
         let each = case.wishes.iter().zip(&got).zip(&want);
         each.map(|((wish, level), want)| {
             let got = wish.needs[0].total() * level.progress.min(1e9);

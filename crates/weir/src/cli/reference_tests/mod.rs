@@ -51,7 +51,7 @@ fn each_command_and_flag_has_an_entry() {
     });
     assert!(missing.is_empty(), "{missing:?}");
     assert!(!text.contains("--root"), "a hidden flag");
-    assert!(text.contains("  - `proportional`: "), "values are listed");
+    assert!(text.contains("  - `drf`: "), "values are listed");
     assert!(text.contains(r"\[default: 10]"), "defaults stand there");
     assert!(
         text.contains("Exit codes: 0 weir can limit here"),
