@@ -66,44 +66,6 @@ fn one_look_has_everything() {
     assert!(fact.unwrap().value.as_ref().unwrap().contains("numa_maps"));
 }
 
-/// The tick that sees it orders the search, and the view of the next one has its owner.
-#[test]
-fn page_cache_that_comes_has_its_owner_a_tick_later() {
-    let fake = Fake::new();
-    let cached = |mib: u64| {
-        let meminfo = "sys/devices/system/node/node1/meminfo";
-        let kib = (64 + mib) * 1024;
-        fake.write(
-            meminfo,
-            format!("Node 1 AnonPages: 0 kB\nNode 1 FilePages: {kib} kB\n"),
-        );
-        let text = format!("anon N1=0\nfile N1={}\nfile_mapped N1=0\n", mib << 20);
-        fake.write(
-            format!("{FIO_DIR}/../stress.service/memory.numa_stat"),
-            text,
-        );
-    };
-    cached(0);
-    let options = Options {
-        read_only: true,
-        ..fake.options(By::Cgroup)
-    };
-    let mut platform = LinuxPlatform::open_inline(options).unwrap();
-    let unowned = |seen: &Observation| {
-        seen.unowned_memory
-            .iter()
-            .map(|of| of.bytes.0 >> 20)
-            .sum::<u64>()
-    };
-    assert_eq!(unowned(&platform.observe().unwrap()), 0);
-    cached(200);
-    assert_eq!(unowned(&platform.observe().unwrap()), 200);
-    let seen = platform.observe().unwrap();
-    assert_eq!(unowned(&seen), 0);
-    let uses = &workload(&seen, "/system.slice/stress.service").uses;
-    assert_eq!(uses[0].resident_bytes.ok(), Some(&Bytes(200 << 20)));
-}
-
 /// Its CPU time is that of its processes with memory on a device, and no limit is put on it.
 #[test]
 fn processes_of_the_root_cgroup_are_seen_and_not_limited() {
