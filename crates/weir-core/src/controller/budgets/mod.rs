@@ -16,7 +16,7 @@ use super::parts::Parts;
 use super::signals::Signals;
 use super::state::{State, WorkloadState};
 use crate::ids::DeviceId;
-use crate::policy::{Demand, NORMAL_WEIGHT, Policy, fair_level, split};
+use crate::policy::{Demand, NORMAL_WEIGHT, Policy, split};
 use crate::seam::plan::FairShare;
 use crate::units::BytesPerSec;
 use fair_parts::{KeptParts, Users};
@@ -232,9 +232,9 @@ fn claims_on(
         bytes_per_sec: BytesPerSec::new(device.unowned),
         weight: NORMAL_WEIGHT,
     }];
-    let mut claimed = Vec::new();
-    let mut claims = Vec::new();
-    let mut seen_free = Vec::new();
+    let mut claimed = Vec::with_capacity(users);
+    let mut claims = Vec::with_capacity(users);
+    let mut seen_free = Vec::with_capacity(users);
     let each = workloads.iter().zip(&signals.workloads);
     for (position, ((tracked, seen), range)) in each.zip(&demands.ranges).enumerate() {
         let all = demands.all.get(range.clone()).unwrap_or_default();
@@ -270,7 +270,7 @@ fn claims_on(
         unlimited: &unlimited,
     };
     let kept = fair_parts::keep(&users, set_point, correction);
-    device.level = fair_level(claimed.iter().chain(&unlimited), set_point * correction);
+    device.level = kept.level;
     device.is_unenforceable = kept.excess > 0.0;
     DeviceClaims {
         device: device.id,
