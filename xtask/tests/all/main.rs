@@ -10,6 +10,7 @@ mod floors;
 mod generated;
 mod names;
 mod prose;
+mod snapshot_shape;
 mod testplan;
 mod tidy;
 mod unit_graph;

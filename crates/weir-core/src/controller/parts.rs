@@ -27,6 +27,10 @@ pub(super) fn share_out(rates: &StepRates, signals: &Signals) -> Parts {
             continue;
         };
         let ratio = possible_ratio(parts, cpus);
+        // Mostly all of it is possible.
+        if ratio >= 1.0 {
+            continue;
+        }
         for (access, part) in accesses.iter().zip(parts) {
             let taken = part.keep(ratio);
             if let Some(Some(bytes)) = of_no_workload.get_mut(access.group) {

@@ -412,6 +412,8 @@ pub enum Excluded {
     /// Only the whole threaded domain can have a limit (kernel, cgroup-v2.rst, "Threads"). That would hold
     /// back these processes too, by their cgroups: they are not known to have memory on a device.
     Domain(Vec<String>),
+    /// `cpu.max` of it cannot be set, for this reason.
+    NoCpuMax(String),
     /// It contains weir.
     Weir,
     /// It contains real-time tasks.
@@ -438,6 +440,7 @@ impl fmt::Display for Excluded {
                     _ => write!(f, ", and would hold back {} too", others.join(", ")),
                 }
             }
+            Excluded::NoCpuMax(why) => f.write_str(why),
             Excluded::Weir => f.write_str("weir does not limit itself"),
             Excluded::RealTime => f.write_str("it has real-time tasks, which are never limited"),
             Excluded::ByUser(glob) => write!(f, "it matches \"{glob}\" on the exclude list"),

@@ -6,7 +6,10 @@
 //! each wants a tenth more or less from tick to tick, and what the controller writes is what it takes
 //! to hold them. CPU time is measured, not wall time, because the loop may sleep and the machine may
 //! be busy. Medians over the iterations are printed; publishing, which the loop does not do at each
-//! tick, is a mean.
+//! tick, is a mean. Beside the loop a thread looks for workloads and their memory: its CPU time is shown for
+//! each second.
+//!
+//! Where weir limits, it reads no balance of a node: with `--observe` it does, at each iteration.
 //!
 //! Known to differ from a real host: reading `cpu.stat` of a real cgroup makes the kernel add up
 //! its CPUs' figures, writing a real `cpu.max` costs time per CPU, and writes here do not wait for
@@ -36,6 +39,8 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const WARM_UP: u32 = 40;
 /// How much a workload's want differs from its mean, up and down.
 const WOBBLE: f64 = 0.1;
+/// As `weir-linux` names it.
+const LOOK_THREAD: &str = "weir-discovery";
 /// Time that discovery in weir-linux gets to find all cgroups before the first iteration that counts.
 const SETTLE: Duration = Duration::from_secs(30);
 
@@ -54,6 +59,8 @@ struct Figures {
     total_cpu_ns: Nanos,
     total_cpu_ns_mean: Nanos,
     total_cpu_ns_max: Nanos,
+    /// In the thread of discovery.
+    look_cpu_ns_per_sec: Nanos,
     writes_per_iteration: f64,
 }
 
@@ -109,7 +116,7 @@ fn one_size(size: u32, args: &BenchLoopArgs) -> Result<Figures> {
         fake.add(number, name, if uses { 256 } else { 0 })?;
         users += u32::from(uses);
     }
-    let mut ticks = open(&Roots::beneath(dir.path()))?;
+    let mut ticks = open(&Roots::beneath(dir.path()), args.observe)?;
     let mut load = Load::new(&fake, &names, args.users_percent);
     let start = Instant::now();
     let mut warm = 0;
@@ -122,12 +129,17 @@ fn one_size(size: u32, args: &BenchLoopArgs) -> Result<Figures> {
     }
     let mut measured: Vec<Stages> = Vec::new();
     let mut writes = 0;
+    let (looks_before, measured_from) = (look_cpu()?, Instant::now());
     for _ in 0..args.iterations {
         load.advance()?;
         measured.push(ticks.tick()?.stages);
         writes += load.obey(ticks.snapshot());
     }
-    let figures = figures((size, users, seen(&ticks)), &measured, writes);
+    let looks = look_cpu()?.saturating_sub(looks_before) as f64;
+    let figures = Figures {
+        look_cpu_ns_per_sec: Nanos(whole(looks / measured_from.elapsed().as_secs_f64())),
+        ..figures((size, users, seen(&ticks)), &measured, writes)
+    };
     ticks.release();
     Ok(figures)
 }
@@ -142,16 +154,30 @@ fn seen(ticks: &Loop) -> u32 {
     u32::try_from(ticks.snapshot().plan.workloads.len()).unwrap_or(u32::MAX)
 }
 
-fn open(roots: &Roots) -> Result<Loop> {
+/// CPU time of the thread that looks for workloads so far, in nanoseconds.
+fn look_cpu() -> Result<u64> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let of_look = |task: std::fs::DirEntry| {
+        let file = |name| std::fs::read_to_string(task.path().join(name)).ok();
+        (file("comm")?.trim_end() == LOOK_THREAD).then_some(())?;
+        // Time on a CPU comes first (kernel, sched-stats.rst).
+        file("schedstat")?.split(' ').next()?.parse::<u64>().ok()
+    };
+    let found = tasks.flatten().filter_map(of_look).reduce(|a, b| a + b);
+    found.with_context(|| format!("there is no thread {LOOK_THREAD} in /proc/self/task"))
+}
+
+fn open(roots: &Roots, is_observing: bool) -> Result<Loop> {
     make_run_dir(&roots.run)?;
     let options = Options {
         roots: roots.clone(),
         interval: Duration::ZERO,
+        read_only: is_observing,
         ..Options::default()
     };
     let platform = LinuxPlatform::open(options)?;
     let config = Config {
-        limit: true,
+        limit: !is_observing,
         set_point_bytes_per_sec: Some(BytesPerSec::new(SET_POINT)),
         ..Config::default()
     };
@@ -295,6 +321,7 @@ fn figures(
         total_cpu_ns: stages.total(),
         total_cpu_ns_mean: mean(Stages::total),
         total_cpu_ns_max: measured.iter().map(Stages::total).max().unwrap_or_default(),
+        look_cpu_ns_per_sec: Nanos::default(),
         writes_per_iteration: writes as f64 / measured.len().max(1) as f64,
     }
 }
@@ -306,14 +333,23 @@ fn median(mut values: Vec<Nanos>) -> Nanos {
 
 fn title() -> String {
     format!(
-        "{:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}",
-        "workloads", "observe", "step", "apply", "publish", "total", "mean", "largest", "writes"
+        "{:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}",
+        "workloads",
+        "observe",
+        "step",
+        "apply",
+        "publish",
+        "total",
+        "mean",
+        "largest",
+        "looks/s",
+        "writes"
     )
 }
 
 fn line(figures: &Figures) -> String {
     format!(
-        "{:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1}{}",
+        "{:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1}{}",
         figures.workloads,
         figures.observe_cpu_ns.to_string(),
         figures.step_cpu_ns.to_string(),
@@ -322,6 +358,7 @@ fn line(figures: &Figures) -> String {
         figures.total_cpu_ns.to_string(),
         figures.total_cpu_ns_mean.to_string(),
         figures.total_cpu_ns_max.to_string(),
+        figures.look_cpu_ns_per_sec.to_string(),
         figures.writes_per_iteration,
         match figures.workloads_seen {
             seen if seen == figures.users => String::new(),
@@ -333,7 +370,8 @@ fn line(figures: &Figures) -> String {
 fn ratios(all: &[Figures]) -> String {
     let mut out = String::from(
         "CPU time of one iteration: medians of the stages, the mean of publishing, which is not done each \
-         time, and their sum;\nmean and largest of all; writes: limits written per iteration.\n",
+         time, and their sum;\nmean and largest of all; looks/s: in the thread that looks for workloads, each second; \
+         writes: limits\nwritten per iteration.\n",
     );
     for pair in all.windows(2) {
         if let [small, large] = pair {
@@ -356,16 +394,20 @@ mod tests {
 
     #[test]
     fn the_loop_is_measured_over_all_workloads() {
-        let args = BenchLoopArgs {
-            workloads: vec![],
-            users_percent: 100,
-            iterations: 5,
-            json: false,
-        };
-        let figures = one_size(12, &args).unwrap();
-        assert_eq!(figures.workloads_seen, 12);
-        assert!(figures.observe_cpu_ns.0 > 0 && figures.publish_cpu_ns.0 > 0);
-        assert!(figures.total_cpu_ns_mean <= figures.total_cpu_ns_max);
+        for observe in [false, true] {
+            let args = BenchLoopArgs {
+                workloads: vec![],
+                users_percent: 100,
+                observe,
+                iterations: 5,
+                json: false,
+            };
+            let figures = one_size(12, &args).unwrap();
+            assert_eq!(figures.workloads_seen, 12);
+            assert!(figures.observe_cpu_ns.0 > 0 && figures.publish_cpu_ns.0 > 0);
+            assert!(figures.total_cpu_ns_mean <= figures.total_cpu_ns_max);
+            assert!(!observe || figures.writes_per_iteration == 0.0);
+        }
     }
 
     #[test]

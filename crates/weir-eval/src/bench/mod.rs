@@ -68,6 +68,10 @@ pub struct BenchLoopArgs {
     #[arg(long, default_value_t = 100, value_name = "P", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub users_percent: u32,
 
+    /// Observe, with the balance of the device's node at each iteration, instead of limiting
+    #[arg(long)]
+    pub observe: bool,
+
     /// How many iterations are measured; medians are printed
     #[arg(long, default_value_t = 40, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=10_000))]
     pub iterations: u32,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the machine is: NUMA nodes, CPUs, CXL devices, and what is known of each.
 
-pub(crate) mod bind;
 pub mod cpu_topology;
 pub mod cxl;
 pub(crate) mod driver_groups;

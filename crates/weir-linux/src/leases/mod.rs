@@ -53,8 +53,8 @@ pub(crate) struct EarlierNote {
     pub(crate) name: &'static str,
     /// One that makes no sense is kept here.
     pub(crate) damaged: &'static str,
-    /// What a person should do then.
-    pub(crate) next_move: &'static str,
+    /// What is to be done then.
+    pub(crate) next_move: fn(&Roots) -> NextMove,
     /// In bytes. Such a build wrote no longer one.
     pub(crate) size_max: u64,
     /// The lines of a journal that say the same, or why it makes no sense.

@@ -117,7 +117,7 @@ fn restore_even_if_held(
         Ok(_lock) => restore(roots, dir, book, report).map(drop),
         Err(LinuxError::Locked { .. }) => {
             let mut open = OpenBook::new(book.kinds);
-            read(dir, book, &mut open, report)?;
+            read(roots, dir, book, &mut open, report)?;
             undo_open(roots, &mut open, report);
             Ok(())
         }
@@ -169,7 +169,7 @@ pub(super) fn restore(
     if !has_files(dir, book) {
         return Ok(open);
     }
-    let found = read(dir, book, &mut open, report)?;
+    let found = read(roots, dir, book, &mut open, report)?;
     undo_open(roots, &mut open, report);
     if let Err(e) = put_away(dir, book, &found, &open) {
         report.problems.push(e.to_string());
@@ -218,6 +218,7 @@ struct JournalRead {
 
 /// Reads the journal of a weir that may have died, and what an earlier build has left.
 fn read(
+    roots: &Roots,
     dir: &RunDir,
     book: &BookSpec,
     open: &mut OpenBook,
@@ -242,8 +243,8 @@ fn read(
         });
         found.earlier = Some((note, taken.is_err()));
         if let Err(why) = taken {
-            let (name, damaged, next_move) = (note.name, note.damaged, note.next_move);
-            let problem = format!("{name}: {why}; it is kept as {damaged}: {next_move}");
+            let (name, damaged, next_move) = (note.name, note.damaged, (note.next_move)(roots));
+            let problem = format!("{name}: {why}; it is kept as {damaged}; {next_move}");
             report.problems.push(problem);
         }
     }

@@ -14,6 +14,7 @@ use crate::options::{CounterSource, Options};
 use crate::workloads::cgroups::handed_down::without_cpu_max;
 use crate::workloads::cgroups::hierarchy;
 use crate::workloads::cpu_time::bpf::CpuTimeBpf;
+use crate::workloads::exclude::Rules;
 use crate::workloads::processes::numa_maps;
 use crate::workloads::{operator_names, task_iter};
 use crate::{counters, task_traffic};
@@ -31,13 +32,10 @@ pub fn describe(options: &Options) -> Description {
     let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
     let counters = Counters::probe_from(roots, nodes, None, CounterSource::Auto);
     let mut description = description(options, &topology, &counters);
-    let facts = &mut description.facts;
-    let is_handed_down = |fact: &&mut Fact| fact.name == hierarchy::CPU && fact.value.is_ok();
-    if let Some(fact) = facts.iter_mut().find(is_handed_down)
-        && let Some(why) = without_cpu_max(roots)
-    {
-        fact.value = Err(Missing::NotSupported(why));
+    if description.actuator.is_some() {
+        limit_what_can_be(options, &mut description);
     }
+    let facts = &mut description.facts;
     facts.extend(topology.unused(roots));
     Bounds::of(roots, &counters.devices, facts);
     facts.extend(task_traffic::facts(options));
@@ -45,6 +43,22 @@ pub fn describe(options: &Options) -> Description {
     facts.push(CpuTimeBpf::choose(options).fact());
     facts.extend(operator_names::names(options));
     description
+}
+
+/// What is handed down from the root may end below it: the mark of the controller is of the cgroups that have
+/// processes, and limits are possible where one of these can have one.
+fn limit_what_can_be(options: &Options, description: &mut Description) {
+    let Some(found) = without_cpu_max(&options.roots, &Rules::of(options)) else {
+        return;
+    };
+    if found.are_all {
+        description.actuator = None;
+    }
+    let mut facts = description.facts.iter_mut();
+    if let Some(fact) = facts.find(|fact| fact.name == hierarchy::CPU) {
+        fact.value = Err(Missing::NotSupported(found.why));
+        fact.next_move = found.next_move;
+    }
 }
 
 /// The description of what was probed.
@@ -187,29 +201,34 @@ mod tests {
     #[test]
     fn the_cpu_controller_is_sound_where_all_cgroups_with_processes_have_it() {
         let fake = Fake::new();
-        let cpu = || {
-            let seen = described(&fake.roots());
-            assert!(seen.actuator.is_some(), "others can be limited");
-            find(&seen, hierarchy::CPU).value.clone()
-        };
         // One without processes needs no limit.
         fake.cgroup("system.slice/empty.service", &[]);
         fake.remove("sys/fs/cgroup/system.slice/empty.service/cpu.max");
-        assert!(cpu().is_ok());
+        let sound = described(&fake.roots());
+        assert!(find(&sound, hierarchy::CPU).value.is_ok());
         fake.write(
             "sys/fs/cgroup/system.slice/cgroup.subtree_control",
             "pids\n",
         );
-        for name in ["fio", "stress"] {
+        // Those of init and of weir have it, and are not limited.
+        for (name, count) in [("fio", 1), ("stress", 2)] {
             fake.remove(format!("sys/fs/cgroup/system.slice/{name}.service/cpu.max"));
+            let seen = described(&fake.roots());
+            assert_eq!(seen.actuator.is_some(), count < 2, "limits are possible");
+            let cpu = find(&seen, hierarchy::CPU);
+            let why = cpu.value.clone().unwrap_err().to_string();
+            let said = format!(
+                "of 2 cgroups with processes {count} cannot be limited: /system.slice/fio.service has"
+            );
+            assert!(
+                why.contains(&said) && why.contains("ends at /system.slice, "),
+                "{why}"
+            );
+            assert_eq!(
+                words(cpu),
+                "systemctl set-property fio.service CPUWeight=100"
+            );
         }
-        let why = cpu().unwrap_err().to_string();
-        assert!(
-            why.contains(
-                "of 4 cgroups with processes 2 cannot be limited: /system.slice/fio.service has"
-            ) && why.contains("ends at /system.slice, "),
-            "{why}"
-        );
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl LinuxPlatform {
         let (budget, for_settled) = Budget::of_process();
         let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&proc), Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
-        let (root, rules) = (tree.root(), Rules::of(&options));
+        let (root, rules) = (tree.root(), Rules::to_run(&options, scx.is_some()));
         let mut discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone())
             .keeping(for_settled);
         discovery.watch(groups_on_nodes(&found.counters.groups));
@@ -452,3 +452,5 @@ mod moments_tests;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod view_tests;

@@ -2,6 +2,7 @@
 //! What a tick needs to know of a workload, put together from what discovery has read.
 
 use super::cgroups::cache::CachedCgroup;
+use super::cgroups::handed_down::cpu_max_refused;
 use super::cgroups::shared_domain::held_back;
 use super::cgroups::tree::{Leaf, LeafKind, Trouble};
 use super::discovery::{Watched, WorkloadSource};
@@ -77,6 +78,12 @@ impl Classifier<'_> {
             .on_cgroup(leaf.id.as_str(), &leaf.path, members.iter().copied());
         let can_have_limit = cached.limit.is_some();
         let excluded = excluded.or_else(|| self.shared(leaf, can_have_limit, &uses, pids, buffer));
+        let needs_limit = self.rules.by_cpu_max && !can_have_limit && !uses.is_empty();
+        let excluded = match excluded {
+            None if needs_limit => cpu_max_refused(self.root.as_fd(), &leaf.path, buffer)
+                .map(|why| Excluded::NoCpuMax(why.to_string())),
+            other => other,
+        };
         Watched {
             processes: processes(&uses, cached.at, &members),
             id: leaf.id.clone(),

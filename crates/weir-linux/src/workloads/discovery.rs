@@ -232,9 +232,11 @@ impl Discovery {
         }
     }
 
-    /// Memory has come, and it is not known which workload has it: what may have grown is read again.
+    /// Memory has come, and it is not known which workload has it: what may have grown is read again in the
+    /// next round. All processes are met in it.
     pub(crate) fn search(&mut self) {
         self.members.search();
+        self.sweep_at = Nanos(0);
         if let Finder::Cgroups { cached, .. } = &mut self.finder {
             cached.iter_mut().for_each(|(_, cgroup)| cgroup.search());
         }

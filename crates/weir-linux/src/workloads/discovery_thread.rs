@@ -224,3 +224,57 @@ fn run(mut discovery: Discovery, shared: &Shared) {
         *lock(&shared.view) = view;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::workloads::discovery::tests::{FIO, SECOND, bytes, discovery_with, watched};
+
+    const MIB: u64 = 1 << 20;
+    const PAGES: u64 = 16_384;
+    const CACHED: &str = "/system.slice/stress.service";
+
+    /// A process with so many pages on the node, and a cgroup with so much page cache there.
+    fn memory(fake: &Fake, pages: u64, cached_mib: u64) {
+        let stat = fake.read("proc/100/stat");
+        let (before, _) = stat.split_once(" 4000 ").unwrap();
+        let rest = "1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        fake.write(
+            "proc/100/stat",
+            format!("{before} 4000 0 {pages} 0 {rest}\n"),
+        );
+        fake.numa_maps(100, &[("anon=1", 1, pages)]);
+        let numa_stat = format!(
+            "anon N1=0\nfile N1={}\nfile_mapped N1=0\n",
+            cached_mib * MIB
+        );
+        fake.write(format!("sys/fs/cgroup{CACHED}/memory.numa_stat"), numa_stat);
+    }
+
+    /// Between two of its usual reads: one process has grown by less than an eighth since it was last met,
+    /// and one cgroup has more page cache.
+    #[test]
+    fn an_order_to_search_finds_what_has_grown_in_the_next_round() {
+        for (search, grown, cached) in [(true, 1000, 90), (false, 0, 50)] {
+            let fake = Fake::new();
+            memory(&fake, PAGES, 50);
+            let mut discovery = discovery_with(&fake, false, &[]);
+            let at = |seconds: u64| Nanos((100 + seconds) * SECOND);
+            // Found the same twice, so that a third scan is not due at 4 s, nor is the list.
+            for second in [0, 2] {
+                discovery.round(at(second));
+            }
+            memory(&fake, PAGES + 1000, 90);
+            let orders = Orders {
+                search,
+                ..Orders::default()
+            };
+            orders.give(&mut discovery);
+            let view = discovery.round(at(4));
+            let found = |id| bytes(watched(&view, id));
+            assert_eq!(found(FIO), [Some((PAGES + grown) * 4096)], "{search}");
+            assert_eq!(found(CACHED), [Some(cached * MIB)], "{search}");
+        }
+    }
+}

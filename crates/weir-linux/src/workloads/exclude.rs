@@ -24,6 +24,8 @@ pub(crate) struct Rules {
     init_cgroup: Option<Vec<u8>>,
     /// A threaded domain that is shared is limited as one workload.
     pub(crate) limits_domains: bool,
+    /// Limits are set by `cpu.max` alone.
+    pub(crate) by_cpu_max: bool,
     /// Which of the patterns, and of other names that were given, have met anything.
     pub(crate) wanted: Arc<Wanted>,
 }
@@ -41,6 +43,14 @@ impl Rules {
         rules
     }
 
+    /// The same for a platform, whose limits are set by a scheduler or by `cpu.max`.
+    pub(crate) fn to_run(options: &Options, has_scheduler: bool) -> Self {
+        Rules {
+            by_cpu_max: !has_scheduler && !options.read_only,
+            ..Self::of(options)
+        }
+    }
+
     pub(crate) fn new(
         globs: Vec<String>,
         own_cgroup: Option<Vec<u8>>,
@@ -52,6 +62,7 @@ impl Rules {
             own_cgroup,
             init_cgroup,
             limits_domains: false,
+            by_cpu_max: false,
             wanted: Arc::default(),
         }
     }

@@ -90,6 +90,7 @@ fn why_short(why: &Why) -> &'static str {
             Excluded::Unlisted => "unlisted",
             Excluded::Inner => "inner",
             Excluded::Domain(_) => "domain",
+            Excluded::NoCpuMax(_) => "no cpu.max",
             Excluded::Weir => "weir",
             Excluded::RealTime => "real-time",
             Excluded::ByUser(_) => "excluded",

@@ -271,8 +271,8 @@ fn add_screens(sinks: &mut Sinks, roots: &Roots) {
         warn!("{dir}: {why}; `weir top` and `weir explain` will not see this weir");
     };
     // One that only observes may run beside one that limits, and must not speak in its place.
-    let other = publish::read(&roots.run.join(publish::FILE_NAME)).ok();
-    if let Some(other) = other.filter(|other| publish::is_live(other, publish::wall_unix_ms())) {
+    let other = publish::head(&roots.run.join(publish::FILE_NAME));
+    if let Some(other) = other.filter(|other| other.is_live(publish::wall_unix_ms())) {
         return unseen(format!("weir {} publishes there", other.writer_pid));
     }
     match make_run_dir(&roots.run).and_then(|()| ChangeLog::open(&roots.run)) {

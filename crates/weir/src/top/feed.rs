@@ -54,6 +54,10 @@ impl Feed {
                 });
             }
             Ok(_) => None,
+            // One of another version runs: what this one read beside it would be without its limits.
+            Err(error) if publish::head(&path).is_some_and(|of| of.is_live(wall_unix_ms())) => {
+                return Err(error);
+            }
             Err(error) => Some(error),
         };
         let by = args.workloads.unwrap_or(WorkloadsName::Cgroup);
@@ -170,4 +174,41 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
         })?;
     opened.recv().context("the observing thread has ended")??;
     Ok(Feed::Own(receive))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::devices::NodeArgs;
+
+    #[test]
+    fn where_a_weir_of_another_version_runs_top_does_not_read_by_itself() {
+        let machine = tempfile::tempdir().unwrap();
+        let roots = Roots::beneath(machine.path());
+        std::fs::create_dir_all(&roots.run).unwrap();
+        let args = TopArgs {
+            once: true,
+            json: false,
+            snapshot: None,
+            workloads: None,
+            devices: NodeArgs::default(),
+        };
+        let said = |writer_pid: u32| {
+            let other = serde_json::json!({
+                "schema_version": 1, "writer_pid": writer_pid, "wall_unix_ms": wall_unix_ms(),
+            });
+            std::fs::write(roots.run.join(publish::FILE_NAME), other.to_string()).unwrap();
+            let refused = Feed::open(&args, &roots)
+                .err()
+                .map(|error| format!("{error:#}"));
+            refused.unwrap_or_default()
+        };
+        let running = said(std::process::id());
+        assert!(
+            running.contains("schema 1") && !running.contains("CXL"),
+            "{running}"
+        );
+        let gone = said(0);
+        assert!(gone.contains("no CXL"), "it reads by itself: {gone}");
+    }
 }

@@ -227,8 +227,8 @@ fn claims_on(
         bytes_per_sec: BytesPerSec::new(device.unowned),
         weight: NORMAL_WEIGHT,
     }];
-    let mut claimed = Vec::new();
-    let mut claims = Vec::new();
+    let mut claimed = Vec::with_capacity(users);
+    let mut claims = Vec::with_capacity(users);
     let each = workloads.iter().zip(&signals.workloads);
     for (position, ((tracked, seen), range)) in each.zip(&demands.ranges).enumerate() {
         let all = demands.all.get(range.clone()).unwrap_or_default();

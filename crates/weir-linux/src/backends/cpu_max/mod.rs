@@ -174,7 +174,7 @@ impl CpuMaxBackend {
         let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
             Errno::NOENT => {
                 let (root, buffer) = (context.root.as_fd(), &mut context.buffer);
-                OutcomeKind::Refused(no_cpu_max(root, &path, buffer))
+                OutcomeKind::Refused(no_cpu_max(root, &path, buffer).to_string())
             }
             e => outcome(e, &name),
         })?;

@@ -3,6 +3,7 @@
 
 use std::io;
 use weir_core::Missing;
+use weir_core::seam::next_move::NextMove;
 
 /// Why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +14,7 @@ pub enum RecordError {
         /// The reason of most roles.
         why: Missing,
         /// What to do.
-        next_move: String,
+        next_move: Box<NextMove>,
     },
     /// No such cgroup.
     #[error("no cgroup {name:?}: {why}; `systemd-cgls` and `weir top --once` list them")]
@@ -30,14 +31,14 @@ pub enum RecordError {
         pid: i32,
     },
     /// The kernel does not count that workload.
-    #[error("cannot count {what}: {why}; {next_move}")]
+    #[error("cannot count {what}: {why}; {}", next_move.with_why())]
     Refused {
         /// The workload.
         what: String,
         /// The kernel's word.
         why: Missing,
         /// What to do.
-        next_move: &'static str,
+        next_move: Box<NextMove>,
     },
     /// More events than files may be open.
     #[error(

@@ -4,6 +4,7 @@
 use super::by_cgroup::CgroupSums;
 use super::error::RecordError;
 use super::lanes::{CountingLane, LaneBox};
+use super::outcome::see_events;
 use super::perf::Perf;
 use super::places::{CountingPlace, NewPlace};
 use super::subjects::{Asked, CpuSockets, Subject};
@@ -16,6 +17,7 @@ use crate::kernel::fd_budget::descriptors;
 use crate::options::Roots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::window::CountScope;
 use weir_core::{Missing, Role};
 use weir_events::Scope;
@@ -366,12 +368,16 @@ impl OpenCounters {
     fn refused(&self, what: &str, why: Missing) -> RecordError {
         RecordError::Refused {
             what: what.to_owned(),
-            next_move: match self.is_other_tree {
-                true => {
-                    "perf counts by cgroups of version 1 here: boot with cgroup_no_v1=perf_event"
-                }
-                false => "`weir events` says what this CPU and its kernel have",
-            },
+            next_move: Box::new(match self.is_other_tree {
+                true => NextMove {
+                    act: Act::Deed("boot with cgroup_no_v1=perf_event".into()),
+                    why: "perf counts by cgroups of version 1 here".into(),
+                    needs: Precondition::Seen(
+                        "the kernel took the events, and not the cgroup".into(),
+                    ),
+                },
+                false => see_events(),
+            }),
             why,
         }
     }

@@ -6,6 +6,7 @@ use super::lanes::Uncounted;
 use crate::counters::pmu::Machine;
 use crate::kernel::privilege;
 use crate::options::Roots;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::{Missing, Role};
 
 /// Roles that were not counted, for one reason.
@@ -49,15 +50,21 @@ pub(super) fn nothing_counts(
         .clone()
         .find(|why| matches!(why, Missing::NotPermitted(_)));
     let (why, next_move) = match (denied, machine.obstacle(), reasons.next()) {
-        (Some(why), ..) => (why.clone(), privilege::next_move(roots).to_string()),
-        (None, Some(next_move), _) => (
-            Missing::NotSupported(next_move.why.clone()),
-            next_move.to_string(),
-        ),
-        (None, None, first) => (
-            first.cloned().unwrap_or(Missing::NotYetRead),
-            "`weir events` says what this CPU and its kernel lack".into(),
-        ),
+        (Some(why), ..) => (why.clone(), privilege::next_move(roots)),
+        (None, Some(next_move), _) => (Missing::NotSupported(next_move.why.clone()), next_move),
+        (None, None, first) => (first.cloned().unwrap_or(Missing::NotYetRead), see_events()),
     };
-    RecordError::NothingCounts { why, next_move }
+    RecordError::NothingCounts {
+        why,
+        next_move: Box::new(next_move),
+    }
+}
+
+/// Where the kernel's answer is all that is known.
+pub(super) fn see_events() -> NextMove {
+    NextMove {
+        act: Act::Deed("`weir events` says what this CPU and its kernel lack".into()),
+        why: "the kernel refuses what is to be counted".into(),
+        needs: Precondition::Seen("weir events needs no rights".into()),
+    }
 }

@@ -17,11 +17,13 @@ use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, open_root, write
 use crate::leases::journal::JournalFiles;
 use crate::leases::undo::{LeaseChange, LeaseKind, RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::leases::{BookSpec, EarlierNote};
+use crate::options::Roots;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 
 /// The leases of counting, under the right to count by resctrl.
 pub(crate) const COUNTING: BookSpec = BookSpec {
@@ -36,7 +38,7 @@ pub(crate) const COUNTING: BookSpec = BookSpec {
     earlier: Some(EarlierNote {
         name: "resctrl.json",
         damaged: "resctrl.damaged",
-        next_move: "search for groups weir-… in mon_groups",
+        next_move: groups_by_hand,
         size_max: 64 * 1024,
         lines: earlier_lines,
     }),
@@ -65,6 +67,19 @@ pub(crate) struct Setting {
 pub(crate) enum ResctrlRecord {
     Resctrl(ResctrlLease),
     ResctrlDone { mark: String },
+}
+
+/// Where it is not known which groups are weir's.
+fn groups_by_hand(roots: &Roots) -> NextMove {
+    let groups = tree::path(roots).join("mon_groups");
+    NextMove {
+        act: Act::Deed(format!(
+            "remove the groups {PREFIX}… in {}",
+            groups.display()
+        )),
+        why: "an earlier weir may have left groups".into(),
+        needs: Precondition::Operator("no weir counts by resctrl".into()),
+    }
 }
 
 /// An earlier build wrote the lease alone.

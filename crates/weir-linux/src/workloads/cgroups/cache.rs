@@ -154,14 +154,17 @@ impl CachedCgroup {
             watched: None,
             charged_at: if is_due { at } else { self.charged_at },
             stands_in: self.stands_in && !is_due,
+            // After a search it was nothing.
+            pause: self.pause.max(PIDS_EVERY),
             pids,
             charged,
             ..self
         }
     }
 
-    /// Its page cache is due.
+    /// Its list and its page cache are due.
     pub(crate) fn search(&mut self) {
+        self.pause = Nanos(0);
         if matches!(self.charged, Some(Ok(_))) {
             self.charged_at = Nanos(0);
         }

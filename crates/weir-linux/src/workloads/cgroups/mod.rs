@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The cgroup tree (cgroup-v2.rst): its cgroups, what is cached of each, and processes that are in no leaf.
 
+pub(crate) mod bind;
 pub(crate) mod cache;
 pub(crate) mod cgroup_type;
 pub(crate) mod handed_down;

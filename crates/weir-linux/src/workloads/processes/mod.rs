@@ -96,6 +96,8 @@ pub(crate) struct ProcessCache {
     has_unread: bool,
     /// It must not wait for a CPU for long while it reads.
     pub(crate) hurries: bool,
+    /// The next scan is of those that have grown, too.
+    is_searching: bool,
 }
 
 impl ProcessCache {
@@ -111,6 +113,7 @@ impl ProcessCache {
             chunk,
             has_unread: false,
             hurries: false,
+            is_searching: false,
         }
     }
 
@@ -126,11 +129,10 @@ impl ProcessCache {
         }
     }
 
-    /// Those that have grown are due, as soon as the cost of their last scan lets them.
+    /// In the next scan those that have grown are due, as soon as the cost of their last one lets them. They
+    /// are met before it: only then is it known which have.
     pub(crate) fn search(&mut self) {
-        self.by_pid
-            .values_mut()
-            .for_each(|member| member.due.search());
+        self.is_searching = true;
     }
 
     pub(crate) fn proc(&self) -> &OwnedFd {
@@ -276,6 +278,10 @@ impl ProcessCache {
         let round = self.round;
         let mut scanned = false;
         let mut unread = self.forget_absent();
+        if std::mem::take(&mut self.is_searching) {
+            let members = self.by_pid.values_mut();
+            members.for_each(|member| member.due.search());
+        }
         let moved = moved(&self.proc, buffer);
         let first = Nanos(until.0.saturating_add(FIRST_SCANS.0));
         let hurries = self.hurries && is_crowded(&self.proc, buffer);

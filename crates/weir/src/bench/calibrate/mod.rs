@@ -87,10 +87,8 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
 /// # Errors
 /// One does.
 pub fn check_no_limits(run: &Path) -> Result<()> {
-    let other = publish::read(&run.join(publish::FILE_NAME)).ok();
-    let is_live =
-        |s: &weir_core::seam::snapshot::Snapshot| publish::is_live(s, publish::wall_unix_ms());
-    match other.filter(|other| other.limiting && is_live(other)) {
+    let other = publish::head(&run.join(publish::FILE_NAME));
+    match other.filter(|other| other.limiting && other.is_live(publish::wall_unix_ms())) {
         Some(other) => bail!(
             "weir {pid} limits here, and would limit the load of a measurement: stop it first (kill -TERM {pid})",
             pid = other.writer_pid

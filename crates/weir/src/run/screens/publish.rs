@@ -26,6 +26,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::snapshot::{SCHEMA_VERSION, Snapshot};
 
 /// In the directory of weir's run-time files.
@@ -190,48 +191,102 @@ fn started(now: Instant) -> Instant {
     now.checked_sub(READ_FOR - STARTED_FOR).unwrap_or(now)
 }
 
+/// What a snapshot says of its writer. These keys are the same in each version.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Head {
+    schema_version: u32,
+    #[serde(default)]
+    wall_unix_ms: u64,
+    /// Process id of the writer.
+    #[serde(default)]
+    pub writer_pid: u32,
+    /// Whether the writer acts or only observes.
+    #[serde(default)]
+    pub limiting: bool,
+    #[serde(default)]
+    interval_ms: u64,
+}
+
+impl Head {
+    /// Whether it is what a living writer said a moment ago: three intervals and at least two seconds may
+    /// have passed, and the process must be there.
+    pub fn is_live(&self, now_unix_ms: u64) -> bool {
+        let patience = self.interval_ms.saturating_mul(3).max(2000);
+        let age = now_unix_ms.abs_diff(self.wall_unix_ms);
+        age <= patience && process_exists(self.writer_pid)
+    }
+
+    /// What to do with a snapshot that this program does not read.
+    fn next_move(&self) -> NextMove {
+        let version = self.schema_version;
+        let (deed, seen) = match self.is_live(wall_unix_ms()) {
+            true => (
+                format!(
+                    "use the program of process {}, or restart that weir with this one",
+                    self.writer_pid
+                ),
+                "its writer runs",
+            ),
+            false => (
+                format!("use a weir that reads schema {version}"),
+                "its writer does not run",
+            ),
+        };
+        NextMove {
+            act: Act::Deed(deed),
+            why: format!(
+                "it was written by another version of weir: it has schema {version}, and this weir reads schema \
+                 {SCHEMA_VERSION}"
+            ),
+            needs: Precondition::Seen(seen.into()),
+        }
+    }
+}
+
+/// What a snapshot file of any version says of its writer; nothing where it is not there or none.
+pub fn head(path: &Path) -> Option<Head> {
+    serde_json::from_slice(&read_bytes(path).ok()?).ok()
+}
+
 /// Reads a snapshot file.
 ///
 /// # Errors
 /// It is not there, not readable, too large, of another version or not a snapshot.
 pub fn read(path: &Path) -> Result<Snapshot> {
     let shown = text::harmless(&path.to_string_lossy());
-    let open = || -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)?
-            .take(FILE_MAX_BYTES + 1)
-            .read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = open().with_context(|| format!("cannot read the snapshot {shown}"))?;
+    let bytes = read_bytes(path).with_context(|| format!("cannot read the snapshot {shown}"))?;
     parse(&bytes).with_context(|| format!("cannot use the snapshot {shown}"))
 }
 
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(FILE_MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn parse(bytes: &[u8]) -> Result<Snapshot> {
-    #[derive(Deserialize)]
-    struct Head {
-        schema_version: u32,
-    }
     if bytes.len() as u64 > FILE_MAX_BYTES {
         bail!("it is larger than 256 MiB");
     }
     let head: Head = serde_json::from_slice(bytes).context("it is not a snapshot of weir")?;
     if head.schema_version != SCHEMA_VERSION {
-        bail!(
-            "it was written by another version of weir (schema {}, this one reads {SCHEMA_VERSION}): \
-             use the weir that is running, or restart it",
-            head.schema_version
-        );
+        bail!("{}", head.next_move().with_why());
     }
     serde_json::from_slice(bytes).context("it is not a snapshot of weir")
 }
 
-/// Whether `snapshot` is what a living writer said a moment ago: three intervals and at least two
-/// seconds may have passed, and the process must be there.
+/// Whether `snapshot` is what a living writer said a moment ago ([`Head::is_live`]).
 pub fn is_live(snapshot: &Snapshot, now_unix_ms: u64) -> bool {
-    let patience = snapshot.interval_ms.saturating_mul(3).max(2000);
-    let age = now_unix_ms.abs_diff(snapshot.wall_unix_ms);
-    age <= patience && process_exists(snapshot.writer_pid)
+    let head = Head {
+        schema_version: snapshot.schema_version,
+        wall_unix_ms: snapshot.wall_unix_ms,
+        writer_pid: snapshot.writer_pid,
+        limiting: snapshot.limiting,
+        interval_ms: snapshot.interval_ms,
+    };
+    head.is_live(now_unix_ms)
 }
 
 /// Whether there is such a process. The real /proc, whatever roots are in use: the process id is
@@ -264,14 +319,38 @@ mod tests {
             .unwrap();
         let path = dir.path().join(FILE_NAME);
         assert_eq!(read(&path).unwrap(), snapshot);
-        std::fs::write(&path, "{\"schema_version\": 99}").unwrap();
-        let error = format!("{:#}", read(&path).unwrap_err());
-        assert!(error.contains("schema 99"), "{error}");
         std::fs::write(&path, "[]").unwrap();
         assert!(format!("{:#}", read(&path).unwrap_err()).contains("not a snapshot"));
         publisher.withdraw();
         publisher.withdraw();
         assert!(!path.exists());
+    }
+
+    /// Another version may have other keys and other kinds of values: its head is enough to say so.
+    #[test]
+    fn a_snapshot_of_another_version_is_told_with_both_versions_and_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        for version in [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1] {
+            for (pid, wanted) in [
+                (std::process::id(), "use the program of process"),
+                (0, "use a weir that reads schema"),
+            ] {
+                let mut other = serde_json::to_value(Snapshot::empty()).unwrap();
+                other["schema_version"] = version.into();
+                other["writer_pid"] = pid.into();
+                other["wall_unix_ms"] = wall_unix_ms().into();
+                other["limiting"] = true.into();
+                other["plan"] = serde_json::json!("of another kind");
+                std::fs::write(&path, other.to_string()).unwrap();
+                let error = format!("{:#}", read(&path).unwrap_err());
+                let both = format!("schema {version}, and this weir reads schema {SCHEMA_VERSION}");
+                assert!(error.contains(&both) && error.contains(wanted), "{error}");
+                let head = head(&path).unwrap();
+                assert!(head.limiting);
+                assert_eq!(head.is_live(wall_unix_ms()), pid != 0);
+            }
+        }
     }
 
     #[test]

@@ -6,12 +6,14 @@
 //! cgroup is written: the kernel moves the pages and keeps later ones there (kernel,
 //! `Documentation/admin-guide/cgroup-v2.rst`, Cpuset).
 
+use super::handed_down::{Controller, without};
 use crate::error::LinuxError;
 use crate::kernel::escape::escape;
 use crate::kernel::files::{Buffer, open_beneath, open_root, write_at};
 use crate::kernel::parse::cgroup::{lists, pids};
 use crate::kernel::parse::process::cgroup_path;
 use crate::options::Roots;
+use rustix::fd::AsFd;
 use std::io;
 
 const WORD_BITS: usize = 64;
@@ -108,10 +110,14 @@ pub fn bind_cgroup_of(
         .read_at(&dir, "cgroup.controllers")
         .map(|t| lists(t, b"cpuset"));
     if controllers != Ok(true) {
-        return Err(refused(format!(
-            "{name} has no cpuset controller; enable it in each cgroup above: \
-             echo +cpuset > cgroup.subtree_control (systemd: AllowedMemoryNodes={node} in the unit)"
-        )));
+        let setting = format!("AllowedMemoryNodes={node}");
+        let cpuset = Controller {
+            name: "cpuset",
+            setting: &setting,
+        };
+        let handed_down = || "although it is handed down to it";
+        let why = without(root.as_fd(), &path, cpuset, handed_down, &mut buffer);
+        return Err(refused(format!("{name} has no cpuset controller: {why}")));
     }
     let before = buffer
         .read_at(&dir, "cpuset.mems")
@@ -175,7 +181,20 @@ mod tests {
         said(100, "has just left");
         fake.write(format!("{dir}/cgroup.procs"), "100\n");
         fake.write(format!("{dir}/cgroup.controllers"), "cpu\n");
-        said(100, "no cpuset controller");
+        let handed_down = |levels: [&str; 2]| {
+            for (dir, controllers) in ["", "/system.slice"].into_iter().zip(levels) {
+                let file = format!("sys/fs/cgroup{dir}/cgroup.subtree_control");
+                fake.write(file, controllers);
+            }
+        };
+        handed_down(["cpuset cpu\n", "cpu\n"]);
+        said(100, "the cpuset controller ends at /system.slice, ");
+        said(
+            100,
+            "systemctl set-property fio.service AllowedMemoryNodes=1",
+        );
+        handed_down(["cpuset cpu\n", "cpuset cpu\n"]);
+        said(100, "no cpuset controller: although");
     }
 
     #[test]
