@@ -130,7 +130,7 @@ mod tests {
                 throttled_ns: Reading::new(at, Nanos(0)),
                 uses: [Use {
                     group: GROUP,
-                    resident_bytes: Reading::new(Nanos(0), Bytes(1)),
+                    resident_bytes: Reading::new(Nanos(0), Bytes(1 << 30)),
                     sampled_read_bytes: reads.map(counter),
                     sampled_write_bytes: writes.map(counter),
                 }]

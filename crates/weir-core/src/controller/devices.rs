@@ -209,13 +209,17 @@ pub(super) fn follow(
         }
         device.moved = rate.total().ok().map(BytesPerSec::get);
         let mut unowned = device.moved.map(|_| 0.0);
-        for (group, of_group) in rates.groups.iter().zip(&parts.of_no_workload) {
+        let mut is_passing = false;
+        let groups = rates.groups.iter().zip(&parts.of_no_workload);
+        for ((group, of_group), is_passing_there) in groups.zip(&parts.is_passing) {
             if group.id.device == rate.id {
                 let of_group = of_group.map(BytesPerSec::get);
                 unowned = unowned.zip(of_group).map(|(a, b)| a + b);
+                is_passing |= is_passing_there;
             }
         }
-        if let Some(unowned) = unowned {
+        // Limits stand meanwhile: nothing is taken off their goal that may be theirs.
+        if let Some(unowned) = unowned.filter(|_| !is_passing) {
             device.unowned += context.gains.alpha * (unowned - device.unowned);
         }
         of_no_workload.push(unowned);

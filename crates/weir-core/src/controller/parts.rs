@@ -14,6 +14,8 @@ pub(super) struct Parts {
     /// For each group what no workload moved: what has no owner, and what weir read. Nothing where the
     /// group's rate is not known.
     pub of_no_workload: Vec<Option<BytesPerSec>>,
+    /// For each group whether that is so for an owner that has just come.
+    pub is_passing: Vec<bool>,
 }
 
 /// Shares the rates out.
@@ -47,5 +49,6 @@ pub(super) fn share_out(rates: &StepRates, signals: &Signals) -> Parts {
     Parts {
         uses: found.parts,
         of_no_workload,
+        is_passing: found.is_passing,
     }
 }

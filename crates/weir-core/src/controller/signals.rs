@@ -5,12 +5,10 @@
 use super::findings::{StepContext, StepRates};
 use super::state::{self, GroupUse, State, TaskCounts, WorkloadState};
 use crate::ids::GroupId;
-use crate::rates::attribution::{AccessSignal, part_share, sampled_share};
+use crate::rates::attribution::{AccessSignal, fits_a_core, part_share, sampled_share};
 use crate::rates::counters::{Counter, Delta, FULL_MASK, Limits};
 use crate::rates::task_counts::{MemorySplit, TaskDelta};
-use crate::seam::observation::{
-    EventCounts, Missing, Reading, UnownedMemory, Use, WorkloadKind, WorkloadReading,
-};
+use crate::seam::observation::{EventCounts, Missing, Reading, Use, WorkloadKind, WorkloadReading};
 use crate::seam::plan::Action;
 use crate::seam::topology::Description;
 use crate::units::{Bytes, Nanos};
@@ -108,48 +106,9 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
     let migrated = state.migration.read(&rates.groups, seen, context.dt);
     signals.accesses.extend(migrated.signals);
     signals.migrated = migrated.known;
-    let unowned = context.seen.unowned_memory.iter();
-    let unowned = unowned.filter_map(|memory| of_unowned(memory, &signals, context, rates));
-    let unowned: Vec<AccessSignal> = unowned.collect();
-    signals.accesses.extend(unowned);
+    let unseen = state.unseen.read(&signals, context, rates);
+    signals.accesses.extend(unseen);
     signals
-}
-
-/// Memory of a group that no workload is known to have, as one more user: what runs on it is not known, so it
-/// is taken to be used as much as the rest, by as much CPU time as all known users of the group have.
-fn of_unowned(
-    memory: &UnownedMemory,
-    signals: &Signals,
-    context: &StepContext<'_>,
-    rates: &StepRates,
-) -> Option<AccessSignal> {
-    let found = rates.groups.binary_search_by_key(&memory.group, |g| g.id);
-    let group = found.ok()?;
-    let (mut cpus, mut known) = (0.0, 0.0);
-    for seen in &signals.workloads {
-        let Some(reading) = seen.index.and_then(|i| context.seen.workloads.get(i)) else {
-            continue;
-        };
-        let mut there = reading
-            .uses
-            .iter()
-            .filter(|use_| use_.group == memory.group);
-        if let Some(Ok(bytes)) = there.next().map(|use_| use_.resident_bytes.ok().ok_or(())) {
-            known += bytes.0 as f64;
-            cpus += seen.cpu.unwrap_or(0.0);
-        }
-    }
-    let bytes = memory.bytes.0 as f64;
-    Some(AccessSignal {
-        group,
-        // It has none, and weakens no samples of others.
-        sampled: Some(0.0),
-        stores: Some(0.0),
-        part: Some(cpus * bytes / (bytes + known).max(1.0)),
-        resident: Some(cpus * bytes),
-        is_bound: true,
-        ..AccessSignal::default()
-    })
 }
 
 fn read_workload(
@@ -228,6 +187,7 @@ fn read_uses(
             group: group.unwrap_or(usize::MAX),
             sampled,
             stores,
+            is_new: seen.is_fresh,
             ..by_memory(context.machine, found, use_, seen.cpu)
         });
     }
@@ -249,11 +209,13 @@ fn by_memory(
     let known = use_.resident_bytes.ok().map(in_bytes);
     let group = || machine.groups.iter().find(|g| g.id == use_.group);
     let here = known.or_else(|| Some(in_bytes(&group()?.size_bytes)));
+    // What a core keeps in its own cache moves nothing, however long it runs.
+    let is_little = known.is_some_and(fits_a_core);
     let all = match known {
-        Some(_) => found.resident_bytes.as_ref().map(in_bytes),
-        None => here,
+        Some(_) if !is_little => found.resident_bytes.as_ref().map(in_bytes),
+        _ => here,
     };
-    let ran = cpus.zip(here);
+    let ran = cpus.or(is_little.then_some(0.0)).zip(here);
     AccessSignal {
         part: ran
             .zip(all)

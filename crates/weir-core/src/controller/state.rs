@@ -11,6 +11,7 @@
 use super::devices::DeviceTrack;
 use super::own_traffic::page_migration::PageMigration;
 use super::own_traffic::probe_traffic::ProbeTraffic;
+use super::own_traffic::unseen_users::UnseenUsers;
 use super::writes::WRITES_PER_STEP;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
 use crate::rates::bandwidth::{Ewma, Meter};
@@ -36,6 +37,7 @@ pub struct State {
     pub(super) meter: Meter,
     pub(super) probe: ProbeTraffic,
     pub(super) migration: PageMigration,
+    pub(super) unseen: UnseenUsers,
     pub(super) last_at: Option<Nanos>,
     /// By id.
     pub(super) devices: Vec<DeviceTrack>,

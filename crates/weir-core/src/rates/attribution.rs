@@ -24,8 +24,9 @@
 //! A workload's memory in a group may not be known: its processes were not scanned yet, or may not be. Then
 //! its sign is the most that it can be, all of its memory in the group. The others are given no more than
 //! theirs; the bytes of such a workload are no figure of it, and are unattributed. Where its CPU time is not
-//! known either, it may have moved all of it: then CPU time and memory say nothing of any workload in the
-//! group. Alone in its group it has the count all the same: all others are known to have nothing there.
+//! known, as in its first interval, it may have moved all of it: then CPU time and memory say nothing of any
+//! workload in the group. Alone in its group it has the count all the same: all others are known to have
+//! nothing there.
 //!
 //! An owner may count its own bytes, as weir's probe does, and the kernel the pages that it migrates: they
 //! are its part, at most what the group moved. What is left is shared out among the others. Where the
@@ -108,6 +109,8 @@ pub struct AccessSignal {
     pub resident: Option<f64>,
     /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
+    /// It has just come: what is not known of it now will be known soon.
+    pub is_new: bool,
     /// What this owner counts itself. It then needs no other signal. With `is_bound` it is the most that it
     /// can be.
     pub counted: Option<OwnTraffic>,
@@ -143,6 +146,17 @@ const CACHED_BYTES: f64 = (32u64 << 20) as f64;
 /// are held back.
 const CORE_CACHE_BYTES: f64 = (1u32 << 20) as f64;
 
+/// Whether a core keeps so much in its own cache.
+pub fn fits_a_core(bytes: f64) -> bool {
+    bytes < CORE_CACHE_BYTES
+}
+
+/// The part of CPU time that finds its memory in the group and not in a cache, where all memory is there.
+pub fn whole_share(cpus: f64, bytes: f64) -> f64 {
+    let bytes = bytes.max(CORE_CACHE_BYTES);
+    part_share(cpus, bytes, bytes)
+}
+
 /// CPU time × the part of a workload's memory that is in the group. The caches count as memory elsewhere: of
 /// a few hot pages little comes from the device, and of less than a core's own cache nothing.
 ///
@@ -150,7 +164,7 @@ const CORE_CACHE_BYTES: f64 = (1u32 << 20) as f64;
 /// share = cpu · here / (all + cached),  0 where here < a core's cache
 /// ```
 pub fn part_share(cpus: f64, here_bytes: f64, all_bytes: f64) -> f64 {
-    if here_bytes < CORE_CACHE_BYTES {
+    if fits_a_core(here_bytes) {
         return 0.0;
     }
     cpus * here_bytes / (all_bytes.max(here_bytes) + CACHED_BYTES)
@@ -231,6 +245,8 @@ pub struct Attribution {
     pub parts: Vec<Attributed>,
     /// For each group the traffic without an owner; nothing where the group's rate is not known.
     pub unattributed: Vec<Option<BytesPerSec>>,
+    /// For each group whether that is so for an owner that has just come: it says nothing of what is to be.
+    pub is_passing: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -239,8 +255,10 @@ struct GroupTotals {
     without_sampled: bool,
     without_stores: bool,
     without_part: bool,
-    /// Of one neither memory nor CPU time is known.
+    /// Of one the CPU time is not known.
     is_blind: bool,
+    /// Only of such as have just come.
+    is_passing: bool,
     /// What is left of the count may be another owner's.
     is_unsure: bool,
     sampled: f64,
@@ -271,17 +289,24 @@ impl GroupTotals {
             Some(s) => self.stores += s,
             None => self.without_stores = true,
         }
-        // A workload with neither stays unknown, and does not weaken the others.
         self.without_part |= share.part.is_none() && share.resident.is_some();
         let part = positive(share.part).unwrap_or(0.0);
         let resident = positive(share.resident).unwrap_or(0.0);
         self.part += part;
         self.resident += resident;
-        self.is_blind |= share.is_bound && share.part.is_none() && share.resident.is_none();
+        if share.part.is_none() && share.resident.is_none() {
+            self.is_passing = share.is_new && (self.is_passing || !self.is_blind);
+            self.is_blind = true;
+        }
         if share.is_bound {
             self.part_bound += part;
             self.resident_bound += resident;
         }
+    }
+
+    /// Whether CPU time and memory are to say what is whose, and say nothing.
+    fn tells_nothing(&self) -> bool {
+        self.users > 1 && self.is_blind && self.sign().0 != SignalKind::Sampled
     }
 
     /// The part of the count that goes to no workload.
@@ -294,7 +319,7 @@ impl GroupTotals {
         };
         match sum > 0.0 {
             _ if self.users == 1 => 0.0,
-            _ if sign != SignalKind::Sampled && self.is_blind => 1.0,
+            _ if self.tells_nothing() => 1.0,
             true => bound / sum,
             false => 1.0,
         }
@@ -355,9 +380,11 @@ pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
         Some(all.scale(tally.unowned()))
     };
     let unattributed = tallies.iter().zip(rest.iter()).map(unowned).collect();
+    let is_passing = |tally: &GroupTotals| tally.is_passing && tally.tells_nothing();
     Attribution {
         parts,
         unattributed,
+        is_passing: tallies.iter().map(is_passing).collect(),
     }
 }
 

@@ -217,10 +217,6 @@ fn where_memory_elsewhere_of_one_is_not_known_all_are_compared_by_bytes() {
     let parts = got(&[group(0, 8.0, 0.0)], &shares);
     let want = [6.0, 2.0].map(|bytes| (bytes, Provenance::Apportioned));
     assert_eq!(parts, want);
-    let shares = [known, with(Some(0.5), Some(1.0)), with(None, None)];
-    let parts = got(&[group(0, 8.0, 0.0)], &shares);
-    assert_eq!(parts[0], (4.0, Provenance::Apportioned));
-    assert_eq!(parts[2], (0.0, Provenance::Unknown));
 }
 
 #[test]
@@ -237,18 +233,6 @@ fn groups_do_not_mix() {
         (3.0, Provenance::Sampled),
     ];
     assert_eq!(parts, want);
-}
-
-#[test]
-fn unknown_shares_stay_unknown_and_the_known_ones_hold_the_sum() {
-    let shares = [
-        share(0, None, None),
-        share(0, None, Some(1.0)),
-        share(0, None, Some(1.0)),
-    ];
-    let parts = got(&[group(0, 8.0, 0.0)], &shares);
-    assert_eq!(parts[0], (0.0, Provenance::Unknown));
-    assert_eq!(parts[1], (4.0, Provenance::Apportioned));
 }
 
 #[test]
@@ -311,14 +295,32 @@ fn beside_one_of_which_nothing_is_known_nothing_is_known_but_by_samples() {
         ..AccessSignal::default()
     };
     let groups = [group(0, 7.0, 1.0)];
-    let found = attribute(&groups, &[blind, known]);
-    assert!(found.parts.iter().all(|part| part.all == Estimate::UNKNOWN));
-    assert_eq!(found.unattributed, [Some(BytesPerSec::new(8.0))]);
+    // Its memory may be known.
+    let unread = AccessSignal::default();
+    for unread in [blind, unread] {
+        let found = attribute(&groups, &[unread, known]);
+        assert!(found.parts.iter().all(|part| part.all == Estimate::UNKNOWN));
+        assert_eq!(found.unattributed, [Some(BytesPerSec::new(8.0))]);
+    }
+    let new = AccessSignal {
+        is_new: true,
+        ..unread
+    };
+    for (shares, is_passing) in [
+        (&[new, known][..], true),
+        (&[new, known, new], true),
+        (&[new, known, unread], false),
+        (&[unread, known, new], false),
+        (&[new], false),
+    ] {
+        assert_eq!(attribute(&groups, shares).is_passing, [is_passing]);
+    }
     let sampled = |share: AccessSignal, part| AccessSignal {
         sampled: Some(part),
         ..share
     };
-    let found = attribute(&groups, &[sampled(blind, 3.0), sampled(known, 1.0)]);
+    let found = attribute(&groups, &[sampled(new, 3.0), sampled(known, 1.0)]);
+    assert_eq!(found.is_passing, [false]);
     let figures = found.parts.iter().map(|part| part.all.bytes_per_sec.get());
     assert_eq!(figures.collect::<Vec<_>>(), [6.0, 2.0]);
     assert_eq!(found.unattributed, [Some(BytesPerSec::ZERO)]);
@@ -389,6 +391,7 @@ proptest! {
                 part: *part,
                 resident: *resident,
                 is_bound: *is_bound,
+                is_new: false,
                 counted: None,
             })
             .collect();

@@ -223,6 +223,9 @@ pub struct UnownedMemory {
     pub group: GroupId,
     /// How much.
     pub bytes: Bytes,
+    /// It has come since workloads were looked for, and until the next time it may be any workload's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_new: bool,
 }
 
 /// Pages that the kernel has migrated since some start, of the whole machine (`/proc/vmstat`).

@@ -261,7 +261,7 @@ fn damage(dice: &mut Dice, seen: &mut Observation) {
 #[test]
 fn bad_days_do_not_lead_to_nonsense() {
     let mut actions = 0;
-    for seed in 1..=40 {
+    for seed in 1..=60 {
         let mut dice = Dice::new(seed);
         let mut plant = Plant::new(seed, 6);
         let machine = plant.describe().clone();

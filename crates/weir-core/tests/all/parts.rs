@@ -60,7 +60,7 @@ pub fn machine(cpu_count: u32, groups: &[GroupId], levers: &[Lever]) -> Descript
 pub fn workload(id: WorkloadId, at: Nanos, cpu_ns: f64, groups: &[GroupId]) -> WorkloadReading {
     let use_ = |group: &GroupId| Use {
         group: *group,
-        resident_bytes: Reading::new(at, Bytes(1 << 20)),
+        resident_bytes: Reading::new(at, Bytes(1 << 30)),
         sampled_read_bytes: None,
         sampled_write_bytes: None,
     };

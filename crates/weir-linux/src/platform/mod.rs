@@ -348,6 +348,9 @@ impl Platform for LinuxPlatform {
         if self.balance.wants_search() {
             self.balance.searches(self.pace.search());
         }
+        if self.balance.wants_round() {
+            self.pace.sweep();
+        }
         let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
         skipped.extend(dropped);
         self.stale.settle(&view);

@@ -242,6 +242,11 @@ impl Discovery {
         }
     }
 
+    /// The next round reads all processes at once, where it can.
+    pub(crate) fn sweep(&mut self) {
+        self.sweep_at = Nanos(0);
+    }
+
     /// Whether there is a process of which the memory was never read.
     pub(crate) fn has_unread(&self) -> bool {
         self.members.has_unread()

@@ -54,6 +54,7 @@ struct Orders {
     groups: Option<Vec<GroupOnNode>>,
     rules: Option<Rules>,
     search: bool,
+    sweep: bool,
 }
 
 impl Orders {
@@ -67,6 +68,9 @@ impl Orders {
         }
         if self.search {
             discovery.search();
+        }
+        if self.sweep {
+            discovery.sweep();
         }
     }
 }
@@ -158,6 +162,11 @@ impl Pace {
     /// number.
     pub(crate) fn search(&mut self) -> u64 {
         self.order(|orders| orders.search = true)
+    }
+
+    /// A workload may have come: the next round comes soon, and looks at all processes.
+    pub(crate) fn sweep(&mut self) {
+        let _ = self.order(|orders| orders.sweep = true);
     }
 
     fn order(&mut self, add: impl FnOnce(&mut Orders)) -> u64 {

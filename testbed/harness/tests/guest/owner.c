@@ -7,6 +7,7 @@
  *   light     has the file mapped, and reads 16 KiB of it each 200 ms
  *   mapped    has the file mapped, and reads it without end
  *   unmapped  has nothing mapped, and reads the file by read(2) without end
+ *   written   has written the file, has nothing mapped, and waits
  *   leader    as mapped, in a second thread; the first has ended
  *   still     AMOUNT MiB of private memory, written once; says its addresses too
  *   grows     writes AMOUNT KiB of new private memory on node 0 each 100 ms
@@ -38,6 +39,12 @@ static void fail(const char *what)
 {
 	perror(what);
 	exit(1);
+}
+
+static void wait_on(void)
+{
+	for (;;)
+		pause();
 }
 
 static void ready(void)
@@ -150,13 +157,16 @@ int main(int count, char **words)
 		memset((void *)memory, 1, bytes);
 		printf("ready %lu %lu\n", (unsigned long)memory, (unsigned long)memory + bytes);
 		fflush(stdout);
-		for (;;)
-			pause();
+		wait_on();
 	}
 	file = map_file(words[2], amount << 20);
 	if (!strcmp(words[1], "unmapped"))
 		by_read(file);
 	ready();
+	if (!strcmp(words[1], "written")) {
+		munmap((void *)memory, bytes);
+		wait_on();
+	}
 	if (!strcmp(words[1], "light"))
 		seldom();
 	if (!strcmp(words[1], "leader")) {

@@ -134,10 +134,19 @@ fn bytes_so_far(vm: &Vm) -> [f64; 3] {
 
 /// Runs weir, and compares what it says over [`SPAN`] with the ground truth.
 fn compare(vm: &Vm, arguments: &str) -> Result<Ownership> {
+    compare_after(vm, arguments, || Ok(()))
+}
+
+/// The same from the time before something happens.
+fn compare_after(
+    vm: &Vm,
+    arguments: &str,
+    event: impl FnOnce() -> Result<()>,
+) -> Result<Ownership> {
     let pid = load_weir(vm, arguments)?;
     let met = until(vm, last_line_says("/light.service")).and_then(|()| lines_more(vm, 40));
     let (begun, before) = (vm.now(), bytes_so_far(vm));
-    let slept = met.and_then(|()| vm.sleep(SPAN));
+    let slept = met.and_then(|()| event()).and_then(|()| vm.sleep(SPAN));
     let (ended, after) = (vm.now(), bytes_so_far(vm));
     // The time that this takes matters to no figure.
     let (lines, offset_ms) = aside(vm, || {
@@ -224,6 +233,63 @@ fn reads(vm: &Vm, kind: &str, way: &str, file: &str) -> Result<()> {
     answer
 }
 
+/// Ends the heavy user and what it has read.
+fn end_heavy(vm: &Vm, file: &str) -> Result<()> {
+    hurried(vm, || {
+        empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))?;
+        own_pages(vm, file, 0)?;
+        vm.run(&format!("rm {file}")).map(drop)
+    })
+}
+
+/// The heavy user has nothing on the device: by read(2) it reads what another cgroup has written, and that
+/// one waits. No file of the kernel says so.
+fn reads_of_another(vm: &Vm) -> Result<()> {
+    let (kind, file) = ("tmpfs of another by read(2)", "/cxl0/heavy");
+    hurried(vm, || {
+        start(vm, "writer", &format!("written {file} {HEAVY_MIB}"))?;
+        start(vm, NAMES[1], &format!("unmapped {file} {HEAVY_MIB}"))?;
+        own_pages(vm, file, HEAVY_OWNER)
+    })?;
+    let observed = compare(vm, OBSERVES);
+    let limited = compare(vm, &limits());
+    end_heavy(vm, file)?;
+    hurried(vm, || empty_cgroup(vm, &format!("{SLICE}/writer.service")))?;
+    let (observed, limited) = (observed?, limited?);
+    observed.print(&format!("{kind}, observed"));
+    limited.print(&format!("{kind}, limited"));
+    observed.check()?;
+    limited.check()?;
+    ensure!(!limited.is_limited[0], "the light one is limited");
+    Ok(())
+}
+
+/// A heavy user that comes while weir limits, and reads at once.
+fn a_newcomer(vm: &Vm) -> Result<()> {
+    let file = "/cxl0/heavy";
+    let come = || {
+        hurried(vm, || {
+            start(vm, NAMES[1], &format!("mapped {file} {HEAVY_MIB}"))?;
+            own_pages(vm, file, HEAVY_OWNER)
+        })
+    };
+    let found = compare_after(vm, &limits(), come);
+    end_heavy(vm, file)?;
+    let found = found?;
+    found.print("a newcomer, limited");
+    let above = (found.said(NAMES[0]) - found.moved[0]) / found.all;
+    ensure!(
+        above <= WRONG_MAX,
+        "{above} of the bytes are wrongly with the light one"
+    );
+    ensure!(
+        found.is_limited == [false, true],
+        "the light one, the heavy one limited: {:?}",
+        found.is_limited
+    );
+    Ok(())
+}
+
 fn each_way_of_weir(vm: &Vm, kind: &str) -> Result<()> {
     let observed = compare(vm, OBSERVES)?;
     observed.print(&format!("{kind}, observed"));
@@ -286,7 +352,8 @@ fn damon_moves_pages(vm: &Vm) -> Result<()> {
         start_damon(vm, pid)?;
         until(vm, says(&format!("/proc/{pid}/numa_maps"), " anon=* N1="))
     })?;
-    let answer = the_kernel_moves(vm, "pages moved by DAMON", "pgmigrate_success");
+    let kind = ("pages moved by DAMON", "pgmigrate_success");
+    let answer = the_kernel_moves(vm, kind, || Ok(()));
     hurried(vm, || {
         vm.run(&format!(
             "echo off > {DAMON}/0/state; echo 0 > {DAMON}/nr_kdamonds"
@@ -310,11 +377,16 @@ fn kswapd_demotes(vm: &Vm) -> Result<()> {
              free=$(sed -n 's/.*MemFree: *\\([0-9]*\\) kB/\\1/p' /sys/devices/system/node/node0/meminfo)
              echo $((free / 2048 - 80)) > {HUGE}"
         ))
-        .context("no memory pressure")?;
-        start(vm, NAMES[1], "grows - 1024")?;
-        until(vm, "grep -q 'pgdemote_kswapd [1-9]' /proc/vmstat")
+        .context("no memory pressure")
     })?;
-    let answer = the_kernel_moves(vm, "demoted by kswapd", "pgdemote_kswapd");
+    // weir comes first: under pressure its own memory would be on the device.
+    let begin = || {
+        hurried(vm, || {
+            start(vm, NAMES[1], "grows - 1024")?;
+            until(vm, "grep -q 'pgdemote_kswapd [1-9]' /proc/vmstat")
+        })
+    };
+    let answer = the_kernel_moves(vm, ("demoted by kswapd", "pgdemote_kswapd"), begin);
     hurried(vm, || {
         empty_cgroup(vm, &format!("{SLICE}/{}.service", NAMES[1]))?;
         vm.run(&format!(
@@ -327,13 +399,17 @@ fn kswapd_demotes(vm: &Vm) -> Result<()> {
 
 /// No task of a workload moves these pages: what the heavy one has of its own is not in the ground truth, and
 /// it may be given nothing.
-fn the_kernel_moves(vm: &Vm, kind: &str, counted_as: &str) -> Result<()> {
+fn the_kernel_moves(
+    vm: &Vm,
+    (kind, counted_as): (&str, &str),
+    begin: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let count = || -> Result<u64> {
         let text = vm.run(&format!("sed -n 's/^{counted_as} //p' /proc/vmstat"))?;
         text.trim().parse().context(text)
     };
     let before = count()?;
-    let observed = compare(vm, OBSERVES)?;
+    let observed = compare_after(vm, OBSERVES, begin)?;
     println!("{} pages: {counted_as}", count()? - before);
     observed.print(kind);
     observed.check()
@@ -371,7 +447,9 @@ fn each_byte_is_with_the_workload_that_moved_it() -> Result<()> {
     println!("| kind | moved | light | heavy | of no workload | at a wrong owner |");
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
-        let tidy = format!("echo 1 > {SLICE}/heavy.service/cgroup.kill; tail -n 1 {LINES}");
+        let tidy = format!(
+            "for of in heavy writer; do echo 1 > {SLICE}/$of.service/cgroup.kill; done; tail -n 1 {LINES}"
+        );
         common::ask_about_scheduler(&mut q, vm, &tidy, name, question);
     };
     ask("tmpfs by read(2)", &|vm| {
@@ -386,6 +464,8 @@ fn each_byte_is_with_the_workload_that_moved_it() -> Result<()> {
     ask("the first thread has ended", &|vm| {
         reads(vm, "the first thread has ended", "leader", "/cxl0/heavy")
     });
+    ask("tmpfs that another has written", &reads_of_another);
+    ask("a newcomer", &a_newcomer);
     ask("DAMON moves pages", &damon_moves_pages);
     ask("kswapd demotes", &kswapd_demotes);
     q.done()

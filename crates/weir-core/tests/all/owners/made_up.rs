@@ -14,6 +14,9 @@ pub const TICK_SECS: f64 = 0.1;
 pub const TICK_NS: u64 = 100_000_000;
 /// More than any core moves in a second of CPU time.
 pub const CPU_BYTES_PER_SEC: f64 = 32.0 * 1024.0 * MIB;
+/// As much as a core moves of a device's memory.
+const EXPLAINED_PER_CPU: f64 = 16.0 * 1024.0 * MIB;
+pub const CPUS: f64 = 8.0;
 const MIB: f64 = 1024.0 * 1024.0;
 /// What caches keep for a workload.
 const CACHED_BYTES: f64 = 32.0 * MIB;
@@ -39,6 +42,12 @@ pub struct User {
     pub hides_samples: bool,
     /// No memory in a group is shown as zero, and not left out.
     pub shows_zero: bool,
+}
+
+/// The part of memory in a group that is in no cache, of a workload or of all together with so much there.
+pub fn out_of_caches(bytes: u64) -> f64 {
+    let bytes = (bytes as f64).max(CORE_CACHE_BYTES);
+    bytes / (bytes + CACHED_BYTES)
 }
 
 /// A group.
@@ -128,8 +137,23 @@ impl User {
         found
     }
 
+    /// The most that it can move of a group by what is shown of it, in bytes per second. The CPU time of a
+    /// process is shown in hundredths of a second.
+    pub fn most(&self, group: usize) -> f64 {
+        let unseen = if self.is_process {
+            0.01 / TICK_SECS
+        } else {
+            0.0
+        };
+        let is_shown = !self.hides_cpu && !self.hides_here;
+        match is_shown {
+            true => EXPLAINED_PER_CPU * (self.cpus() + unseen) * out_of_caches(self.here[group]),
+            false => f64::INFINITY,
+        }
+    }
+
     /// What it moves of a group, on a scale that all workloads of the group have in common.
-    fn weight(&self, group: usize) -> f64 {
+    pub fn weight(&self, group: usize) -> f64 {
         let here = self.here[group] as f64;
         if here < CORE_CACHE_BYTES {
             return 0.0;
@@ -203,11 +227,19 @@ impl Machine {
         users.count() == 1 && self.places[group].unowned == 0
     }
 
+    /// Whether there is a workload that may have moved anything of a group, and its CPU time is not shown.
+    pub fn is_blind(&self, group: usize) -> bool {
+        let may_move =
+            |user: &&User| user.hides_here || user.here[group] as f64 >= CORE_CACHE_BYTES;
+        let there = self.users.iter().filter(|user| user.is_user(group));
+        there.filter(may_move).any(|user| user.hides_cpu)
+    }
+
     /// Whether what is counted is as much as the workloads run on their memory there, and no figure of one
-    /// may be more than it moved. Of a workload without CPU time, as in its first tick, the part falls to
-    /// others; without all memory of one, the others are compared by what they have there alone.
+    /// may be more than it moved. Without all memory of one, the others are compared by what they have there
+    /// alone.
     pub fn is_even(&self) -> bool {
-        let is_shown = |user: &User| !user.hides_cpu && !user.hides_all;
+        let is_shown = |user: &User| !user.hides_all;
         self.users.iter().all(is_shown) && self.places.iter().all(|place| place.foreign == 0.0)
     }
 }
@@ -224,6 +256,8 @@ pub struct Tick {
     pub known: Vec<f64>,
     pub probes: Vec<u64>,
     pub pages: [u64; 3],
+    /// What is left for workloads, in bytes per second: the mean of about a second.
+    pub left_mean: Vec<f64>,
 }
 
 impl Tick {
@@ -275,6 +309,11 @@ impl Tick {
     pub fn kernel(&self, group: usize) -> f64 {
         let [read, write] = self.kernel[group];
         read.min(self.counted[group][0] as f64 - self.probe(group)) + write
+    }
+
+    /// What is left for workloads, in bytes per second.
+    pub fn left(&self, group: usize) -> f64 {
+        (self.total(group) - self.probe(group) - self.kernel(group)) / TICK_SECS
     }
 
     /// What weir's probe has of a group.

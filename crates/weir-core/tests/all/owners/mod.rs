@@ -6,10 +6,11 @@
 
 mod made_up;
 mod shown;
+mod unseen;
 
 use crate::parts::decision;
 use crate::plant::Dice;
-use made_up::{CPU_BYTES_PER_SEC, Machine, TICK_SECS, Tick};
+use made_up::{CPU_BYTES_PER_SEC, Machine, TICK_SECS, Tick, out_of_caches};
 use shown::Run;
 use weir_core::rates::attribution::Provenance::{Counted, Unknown};
 use weir_core::seam::plan::Decision;
@@ -23,7 +24,7 @@ const UNSURE_RATIO: f64 = 0.02;
 struct Seen {
     by_truth: usize,
     counted: usize,
-    cut_by_cpu_time: usize,
+    unexplained: usize,
     unknown: usize,
     migrated: usize,
     by_device: usize,
@@ -125,7 +126,13 @@ fn may_be_counted(machine: &Machine, tick: &Tick, user: &made_up::User) -> Optio
         if kernel > unsure {
             return Some(false);
         }
-        own += (tick.total(g) - tick.probe(g) - kernel) / TICK_SECS;
+        let mean = tick.left_mean[g];
+        match user.most(g) {
+            most if (mean - most).abs() <= 1e-6 * most + 1e-3 && mean > 0.0 => return None,
+            most if mean > most => return Some(false),
+            _ => {}
+        }
+        own += tick.left(g);
     }
     let most = user.cpus() * CPU_BYTES_PER_SEC;
     let is_bound = !user.hides_cpu && !user.is_process;
@@ -134,6 +141,26 @@ fn may_be_counted(machine: &Machine, tick: &Tick, user: &made_up::User) -> Optio
         true => Some(own <= most),
         false => Some(true),
     }
+}
+
+/// The most that is left to a workload that has all its memory in one group and is alone there, where its CPU
+/// time does not explain what was counted: beside it something has the same memory, the other CPUs, and as
+/// much of their time as is not explained.
+fn by_what_is_explained(machine: &Machine, tick: &Tick, user: &made_up::User) -> Option<f64> {
+    let all = 0..machine.places.len();
+    let mut there = all.filter(|g| user.is_user(*g));
+    let (g, None) = (there.next()?, there.next()) else {
+        return None;
+    };
+    let (mean, most) = (tick.left_mean[g], user.most(g));
+    let is_shown = !machine.places[g].is_lost && !machine.has_samples && !user.hides_all;
+    if !is_shown || !machine.is_alone(g) || mean <= most {
+        return None;
+    }
+    let other = (made_up::CPUS - user.cpus()) * (1.0 - most / mean) * out_of_caches(user.here[g]);
+    let own = user.weight(g);
+    let part = if own > 0.0 { own / (own + other) } else { 0.0 };
+    Some(tick.left(g) * part)
 }
 
 /// What one figure must be and must not be.
@@ -148,8 +175,14 @@ fn a_figure_is_possible(
     if !machine.has_samples && !user.is_process && !user.hides_cpu {
         let most = user.cpus() * CPU_BYTES_PER_SEC;
         assert!(bytes <= most * (1.0 + 1e-9), "beyond {most}: {}", case());
-        let is_full = most > 0.0 && bytes >= most * (1.0 - 1e-9);
-        seen.cut_by_cpu_time += usize::from(is_full);
+    }
+    if let Some(most) = by_what_is_explained(machine, tick, user) {
+        assert!(
+            bytes <= most * (1.0 + 1e-9) + 1e-3,
+            "it supports {most}: {}",
+            case()
+        );
+        seen.unexplained += 1;
     }
     if user.devices(machine).is_empty() {
         assert_eq!(bytes, 0.0, "without memory there: {}", case());
@@ -158,7 +191,10 @@ fn a_figure_is_possible(
         assert_eq!(provenance == Counted, is_count, "{}", case());
         seen.counted += usize::from(is_count && bytes > 0.0);
     }
-    let is_blind = |g: usize| user.hides_here && !machine.is_alone(g) && !machine.has_samples;
+    let is_blind = |g: usize| {
+        let is_its = user.hides_here || machine.is_blind(g);
+        is_its && !machine.is_alone(g) && !machine.has_samples
+    };
     let mut groups = (0..machine.places.len()).filter(|g| user.is_user(*g));
     if groups.any(|g| machine.places[g].is_lost || is_blind(g)) {
         assert_eq!(provenance, Unknown, "{}", case());
@@ -201,7 +237,7 @@ fn each_byte_has_one_owner_and_none_has_more_than_it_can_have_moved() {
     let Seen {
         by_truth,
         counted,
-        cut_by_cpu_time,
+        unexplained,
         unknown,
         migrated,
         by_device,
@@ -209,10 +245,10 @@ fn each_byte_has_one_owner_and_none_has_more_than_it_can_have_moved() {
     let least = [
         by_truth / 10,
         counted,
-        cut_by_cpu_time,
+        3 * unexplained,
         unknown,
         migrated,
         by_device,
     ];
-    assert!(least.iter().all(|cases| *cases >= 1500), "{seen:?}");
+    assert!(least.iter().all(|cases| *cases >= 1000), "{seen:?}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is shown of a made-up machine, and what the controller says of it.
 
-use super::made_up::{Kernel, Machine, Place, TICK_NS, Tick, User};
+use super::made_up::{CPUS, Kernel, Machine, Place, TICK_NS, TICK_SECS, Tick, User};
 use crate::parts::workload;
 use std::sync::Arc;
 use weir_core::seam::observation::{
@@ -30,6 +30,7 @@ pub struct Run<'a> {
     samples: Vec<Vec<f64>>,
     pages: [u64; 3],
     kernel: Kernel,
+    left_mean: Option<Vec<f64>>,
 }
 
 impl<'a> Run<'a> {
@@ -38,7 +39,7 @@ impl<'a> Run<'a> {
         let count = groups.len();
         Run {
             machine,
-            description: crate::parts::machine(8, &groups, &[Lever::CpuTime]),
+            description: crate::parts::machine(CPUS as u32, &groups, &[Lever::CpuTime]),
             config: Config {
                 set_point_bytes_per_sec: Some(BytesPerSec::new(1e9)),
                 ..Config::default()
@@ -50,6 +51,7 @@ impl<'a> Run<'a> {
             samples: vec![vec![0.0; count]; machine.users.len()],
             pages: [0; 3],
             kernel: Kernel::default(),
+            left_mean: None,
         }
     }
 
@@ -77,6 +79,14 @@ impl<'a> Run<'a> {
         } else {
             tick.kernel = vec![[0.0; 2]; self.counted.len()];
             tick.known = vec![0.0; self.counted.len()];
+        }
+        if self.ticks > 1 {
+            let weight = 1.0 - (-TICK_SECS).exp();
+            let left: Vec<f64> = (0..self.counted.len()).map(|g| tick.left(g)).collect();
+            let mean = self.left_mean.get_or_insert_with(|| left.clone());
+            let each = mean.iter_mut().zip(&left);
+            each.for_each(|(mean, left)| *mean += weight * (left - *mean));
+            tick.left_mean.clone_from(mean);
         }
         let seen = self.observe();
         let plan = step(&mut self.state, &self.config, &self.description, &seen);
@@ -106,6 +116,7 @@ impl<'a> Run<'a> {
         let unowned = |place: &Place| UnownedMemory {
             group: place.id,
             bytes: Bytes(place.unowned),
+            is_new: false,
         };
         let [demoted, promoted, other] = self.pages.map(reading);
         let users = self.machine.users.iter().zip(&self.samples);

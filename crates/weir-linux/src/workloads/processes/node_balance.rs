@@ -10,6 +10,11 @@
 //! [`TOLERANCE_BYTES`] and [`TOLERANCE_PART`] of the node's use, no figure of its groups is a count: part of
 //! the traffic is taken to be of these pages. A file that two workloads have mapped is known twice, so that
 //! less is unowned than there is, and never more.
+//!
+//! *Where weir limits*, only what has come since the last round of discovery is unowned ([`NodeGrowth`]).
+//! What has been there longer would be taken off what there is to divide, and is mostly such that nothing
+//! reads: code of programs, logs. What moves bytes without an owner shows in CPU time that does not explain
+//! them.
 
 use super::rescan::SCAN_EVERY;
 use crate::inventory::group_nodes::GroupOnNode;
@@ -34,12 +39,28 @@ const HUGE_PAGES_EVERY: Nanos = Nanos::from_millis(1000);
 /// Sizes of huge pages that a node may have.
 const SIZES_MAX: usize = 64;
 
+/// What is said while memory has come and weir limits.
+const CAME: &str = "memory has come there since workloads were looked for: it is not known which moves what \
+                    until they are looked for again, in a moment";
+
 /// What workloads have in a group, as discovery has found it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnedMemory {
     place: GroupOnNode,
     /// In bytes; nothing where that of one workload is not known.
     bytes: Option<u64>,
+}
+
+impl OwnedMemory {
+    /// What the group has of so many unowned bytes of its node.
+    fn unowned(&self, bytes: u64, is_new: bool) -> UnownedMemory {
+        UnownedMemory {
+            group: self.place.group,
+            // 0 ≤ part ≤ 1, so the product fits.
+            bytes: Bytes((bytes as f64 * self.place.part) as u64),
+            is_new,
+        }
+    }
 }
 
 /// What these workloads have in each of `groups`, ordered by group.
@@ -71,6 +92,48 @@ pub(crate) struct NodeBalance {
     huge: BTreeMap<NodeId, (Nanos, HugePages)>,
     search: OwnerSearch,
     round: u64,
+    /// Where weir limits.
+    growth: Option<NodeGrowth>,
+}
+
+/// Memory that has come since the last round of discovery. It may be of a workload that has just started, or
+/// of one that has grown: until the next round, which then is to come early, no figure there is known, and
+/// limits stand. A round takes CPU time from limited tasks: this is done at most once in [`SCAN_EVERY`], and
+/// no memory is read again for it.
+#[derive(Default)]
+struct NodeGrowth {
+    /// What was unowned of each node when the round was new.
+    before: BTreeMap<NodeId, u64>,
+    /// The round after which memory came last, and when it did.
+    noted: Option<(u64, Nanos)>,
+    wants_round: bool,
+}
+
+impl NodeGrowth {
+    /// What has come. `left` is unowned now, if that is known; `is_new` says that the round is.
+    fn came(&mut self, node: NodeId, left: Option<u64>, is_new: bool) -> u64 {
+        let Some(left) = left else {
+            self.before.remove(&node);
+            return 0;
+        };
+        if is_new {
+            self.before.insert(node, left);
+        }
+        left.saturating_sub(*self.before.entry(node).or_insert(left))
+    }
+
+    /// Whether figures wait for the round after this one.
+    fn waits(&mut self, round: u64) -> bool {
+        let at = now();
+        match self.noted {
+            Some((known, _)) if known == round => true,
+            Some((_, then)) if at.0.saturating_sub(then.0) < SCAN_EVERY.0 => false,
+            _ => {
+                (self.noted, self.wants_round) = (Some((round, at)), true);
+                true
+            }
+        }
+    }
 }
 
 /// Whether owners of memory that has come are searched.
@@ -87,12 +150,11 @@ enum OwnerSearch {
 }
 
 impl NodeBalance {
-    /// Where weir limits there is none: what has no owner would be taken off limits, and a search takes CPU
-    /// time from limited tasks.
     pub(crate) fn of(options: &Options) -> NodeBalance {
         let nodes = options.roots.sys.join("devices/system/node");
         NodeBalance {
-            nodes: options.read_only.then(|| open_root(&nodes).ok()).flatten(),
+            nodes: open_root(&nodes).ok(),
+            growth: (!options.read_only).then(NodeGrowth::default),
             ..NodeBalance::default()
         }
     }
@@ -113,46 +175,50 @@ impl NodeBalance {
             OwnerSearch::Ordered { number, .. } => view.watched >= number,
             OwnerSearch::None | OwnerSearch::Wanted => false,
         };
-        let mut by_node: BTreeMap<NodeId, Vec<&OwnedMemory>> = BTreeMap::new();
-        for memory in &view.owned {
-            by_node.entry(memory.place.node).or_default().push(memory);
-        }
         // Workloads that have ended are in the view until the next round, and make the rest look small.
         let is_new = view.round != self.round;
         self.round = view.round;
-        for (node, there) in by_node {
-            let Some(owned) = there.iter().map(|of| of.bytes).sum::<Option<u64>>() else {
+        for (node, there) in by_node(&view.owned) {
+            let owned = there.iter().map(|of| of.bytes).sum::<Option<u64>>();
+            let used = owned.and_then(|_| in_use(nodes, node, &mut self.huge, buffer));
+            let sums = owned
+                .zip(used)
+                .map(|(o, used)| (used.saturating_sub(o), used));
+            let tolerance = sums.map_or(0, |(_, used)| TOLERANCE_BYTES.max(used / TOLERANCE_PART));
+            let mut say = |why: String| {
+                skipped.push(Skipped {
+                    what: format!("node{}", node.0),
+                    why: Missing::Lost(why),
+                });
+            };
+            if let Some(growth) = &mut self.growth {
+                let came = growth.came(node, sums.map(|(left, _)| left), is_new);
+                if came > tolerance && growth.waits(view.round) {
+                    unowned.extend(there.iter().map(|of| of.unowned(came, true)));
+                    say(CAME.into());
+                }
+                continue;
+            }
+            let Some((left, used)) = sums else {
                 continue;
             };
-            let Some(used) = in_use(nodes, node, &mut self.huge, buffer) else {
-                continue;
-            };
-            let left = used.saturating_sub(owned);
             let settled = self.settled.entry(node).or_insert(0);
             if is_searched || (is_new && left < *settled) {
                 *settled = left;
             }
             let came = left.saturating_sub(*settled);
-            if left <= TOLERANCE_BYTES.max(used / TOLERANCE_PART) {
+            if left <= tolerance {
                 continue;
             }
             if came > TOLERANCE_BYTES && matches!(self.search, OwnerSearch::None) {
                 self.search = OwnerSearch::Wanted;
             }
-            unowned.extend(there.iter().map(|of| UnownedMemory {
-                group: of.place.group,
-                // 0 ≤ part ≤ 1, so the product fits.
-                bytes: Bytes((left as f64 * of.place.part) as u64),
-            }));
+            unowned.extend(there.iter().map(|of| of.unowned(left, false)));
             let (left, used) = (Bytes(left), Bytes(used));
-            let why = format!(
+            say(format!(
                 "{left} of the {used} in use there belong to no workload that weir sees: part of its traffic \
                  is unattributed, and the figures of the others are estimates"
-            );
-            skipped.push(Skipped {
-                what: format!("node{}", node.0),
-                why: Missing::Lost(why),
-            });
+            ));
         }
         if let OwnerSearch::Ordered { at, .. } = self.search
             && is_searched
@@ -164,6 +230,12 @@ impl NodeBalance {
         unowned
     }
 
+    /// Memory has come while weir limits, and the next round of discovery should come soon. Says so once.
+    pub(crate) fn wants_round(&mut self) -> bool {
+        let growth = self.growth.as_mut();
+        growth.is_some_and(|growth| std::mem::take(&mut growth.wants_round))
+    }
+
     /// Memory has come whose owner is to be searched.
     pub(crate) fn wants_search(&self) -> bool {
         matches!(self.search, OwnerSearch::Wanted)
@@ -173,6 +245,14 @@ impl NodeBalance {
     pub(crate) fn searches(&mut self, number: u64) {
         self.search = OwnerSearch::Ordered { number, at: now() };
     }
+}
+
+fn by_node(owned: &[OwnedMemory]) -> BTreeMap<NodeId, Vec<&OwnedMemory>> {
+    let mut by_node: BTreeMap<NodeId, Vec<&OwnedMemory>> = BTreeMap::new();
+    for memory in owned {
+        by_node.entry(memory.place.node).or_default().push(memory);
+    }
+    by_node
 }
 
 /// Bytes of a node that are in use by programs.
@@ -262,6 +342,57 @@ mod tests {
             read_only: true,
             ..fake.options(By::Cgroup)
         })
+    }
+
+    /// Where weir limits: what has come, and no search for it.
+    #[test]
+    fn where_weir_limits_only_what_has_come_since_the_last_round_is_unowned() {
+        let fake = Fake::new();
+        let in_use = |mib| meminfo(&fake, &[("AnonPages", mib), ("FilePages", 64)]);
+        in_use(300);
+        let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
+        let of_round = |round| View {
+            round,
+            owned: view.owned.clone(),
+            ..View::default()
+        };
+        let mut balance = NodeBalance::of(&fake.options(By::Cgroup));
+        let mut came = |mib, round| {
+            in_use(mib);
+            let found = unowned(&mut balance, &of_round(round));
+            assert!(!balance.wants_search());
+            (found, balance.wants_round())
+        };
+        assert_eq!(came(300, 1), (None, false), "it has been there before");
+        assert_eq!(came(316, 1), (None, false), "within the tolerance");
+        assert_eq!(came(340, 1), (Some(40), true));
+        assert_eq!(came(350, 1), (Some(50), false), "a round is on its way");
+        assert_eq!(came(350, 2), (None, false), "that round has looked");
+        assert_eq!(came(400, 2), (None, false), "not again so soon");
+        if let Some(growth) = &mut balance.growth {
+            growth.noted = Some((1, Nanos(0)));
+        }
+        let unknown = View {
+            round: 3,
+            owned: owned_by_none(&view),
+            ..View::default()
+        };
+        assert_eq!(unowned(&mut balance, &unknown), None);
+        in_use(450);
+        assert_eq!(
+            unowned(&mut balance, &of_round(3)),
+            None,
+            "since when is not known"
+        );
+        in_use(480);
+        assert_eq!(unowned(&mut balance, &of_round(3)), Some(30));
+        assert!(balance.wants_round());
+    }
+
+    /// Of one workload it is not known what it has.
+    fn owned_by_none(view: &View) -> Vec<OwnedMemory> {
+        let unknown = |of: &OwnedMemory| OwnedMemory { bytes: None, ..*of };
+        view.owned.iter().map(unknown).collect()
     }
 
     /// In MiB.

@@ -187,7 +187,7 @@ impl Plant {
             throttled_ns: Reading::new(at, Nanos(self.throttled_ns[place])),
             uses: [Use {
                 group: GROUP,
-                resident_bytes: Reading::new(at, Bytes(1 << 20)),
+                resident_bytes: Reading::new(at, Bytes(1 << 30)),
                 sampled_read_bytes: None,
                 sampled_write_bytes: None,
             }]
