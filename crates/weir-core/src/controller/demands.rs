@@ -76,8 +76,8 @@ pub(super) struct DeviceDemand {
     /// What it claims of the device: what it moves, or while it runs into a limit the most that it could
     /// move. 0 for a workload that is missing from the observation.
     pub bytes_per_sec: f64,
-    /// What it moved lately.
-    pub lately: f64,
+    /// What it moved lately, since it has a limit.
+    pub lately: Option<f64>,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
     /// When no limit held it back last.
@@ -126,22 +126,33 @@ pub(super) fn estimate(
                 let known = devices.binary_search_by_key(&load.device, |d| d.id).ok();
                 let device = known.and_then(|i| devices.get(i));
                 measure(load, demand.bandwidth, seen.cpu, device, context);
+                let fair = device.map_or(f64::INFINITY, |d| d.level * seen.weight);
+                let is_limited = tracked.hold.in_force.is_some() && fair.is_finite();
+                load.lately = is_limited.then(|| {
+                    let before = load.lately.unwrap_or(fair);
+                    let rate = match demand.bandwidth.provenance {
+                        Provenance::Unknown => before,
+                        _ => demand.bandwidth.bytes_per_sec.get(),
+                    };
+                    before + (context.dt / LATELY_SECS).min(1.0) * (rate - before)
+                });
             }
             want(tracked, seen, context);
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
             let is_hidden = is_held || tracked.hold.pinned;
             for (load, demand) in tracked.loads.iter_mut().zip(all.iter_mut()) {
                 demand.intensity = load.intensity();
+                let mean = load.mean.get().unwrap_or(0.0);
                 if !is_hidden {
-                    load.seen_free = load.mean;
-                    load.seen_free_at = Some(context.at).filter(|_| load.mean > 0.0);
+                    load.seen_free = mean;
+                    load.seen_free_at = Some(context.at).filter(|_| mean > 0.0);
                 }
                 let hidden = demand.intensity.filter(|_| is_hidden);
                 demand.bytes_per_sec =
                     hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
                 demand.lately = load.lately;
                 demand.seen_free_at = load.seen_free_at;
-                demand.seen = load.seen_free.max(load.mean);
+                demand.seen = load.seen_free.max(mean);
             }
             count_blind(tracked, seen, all);
         }
@@ -160,7 +171,7 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         },
         intensity: None,
         bytes_per_sec: 0.0,
-        lately: 0.0,
+        lately: None,
         seen: 0.0,
         seen_free_at: None,
     }
@@ -219,12 +230,7 @@ fn measure(
     };
     let target = device.and_then(|d| d.setpoint.target);
     let rate = bandwidth.bytes_per_sec.get();
-    let lately = match load.lately > 0.0 {
-        true => (context.dt / LATELY_SECS).min(1.0),
-        false => 1.0,
-    };
-    load.lately += lately * (rate - load.lately);
-    load.mean += smooth * (rate - load.mean);
+    load.mean.push(smooth, rate);
     let jump = target.map_or(f64::INFINITY, |t| t * devices::JUMP_OF_SET_POINT);
     let has_jumped = device.is_some_and(DeviceTrack::has_jumped);
     if has_jumped && rate > 2.0 * load.smooth && rate - load.smooth > jump {

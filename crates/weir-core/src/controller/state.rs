@@ -135,9 +135,9 @@ pub(super) struct DeviceUse {
     /// Bandwidth, smoothed.
     pub smooth: f64,
     /// The same without jumps: its mean over a short time.
-    pub mean: f64,
-    /// The same over some seconds, which its fair part is compared with.
-    pub lately: f64,
+    pub mean: Ewma,
+    /// What it moved over some seconds since it has a limit, which its fair part is compared with.
+    pub lately: Option<f64>,
     /// The mean over a short time when no limit held it back.
     pub seen_free: f64,
     /// When that was.
@@ -152,8 +152,8 @@ impl DeviceUse {
             cpu: Ewma::default(),
             samples: 0,
             smooth: 0.0,
-            mean: 0.0,
-            lately: 0.0,
+            mean: Ewma::default(),
+            lately: None,
             seen_free: 0.0,
             seen_free_at: None,
         }
@@ -212,8 +212,6 @@ pub(super) struct LimitState {
     pub waited_steps: u32,
     /// The CPUs that it would use without a limit: the most seen lately.
     pub would_use: f64,
-    /// The least part of its weight that it keeps, because it did not reach its limit with less.
-    pub weight_kept: f64,
     /// The part of its weight that was requested last, and when.
     pub weight_requested: Option<(f64, Nanos)>,
     /// The limit that may be there is that of another workload under its name, and is to be taken off.

@@ -43,10 +43,6 @@ const RISE_SECS: f64 = 5.0;
 /// back.
 const WAITING_SECS: f64 = 4.0;
 
-/// Time in which one that runs and does not reach its limit gets all of its weight back, in seconds. It keeps
-/// that for about [`MEMORY_SECS`]: a lower weight would take from it what its limit allows.
-const KEPT_SECS: f64 = 1.0;
-
 /// CPU use below which it is taken as asleep.
 const IDLE_CPUS: f64 = 0.01;
 
@@ -84,9 +80,7 @@ pub(super) fn propose(
             Some(LimitedWeight::LeftAlone { .. }) => continue,
         };
         let wants = match part > 0.0 && part * limit < would_use {
-            true => (part * limit / would_use)
-                .max(LEAST)
-                .max(tracked.hold.weight_kept),
+            true => (part * limit / would_use).max(LEAST),
             false => 1.0,
         };
         let is_near =
@@ -106,7 +100,6 @@ struct LearningGains {
     rise: f64,
     waiting: f64,
     memory: f64,
-    kept: f64,
 }
 
 impl LearningGains {
@@ -116,7 +109,6 @@ impl LearningGains {
             rise: gain(RISE_SECS),
             waiting: gain(WAITING_SECS),
             memory: gain(MEMORY_SECS),
-            kept: gain(KEPT_SECS),
         }
     }
 }
@@ -134,10 +126,6 @@ fn would_use(
     };
     let now = cpus + found.signals.throttled_ratio;
     let waits = !hold.pinned && cpus > IDLE_CPUS;
-    hold.weight_kept += match waits {
-        true => (1.0 - hold.weight_kept) * gains.kept,
-        false => -hold.weight_kept * gains.memory / 5.0,
-    };
     let gain = match (now > hold.would_use, waits) {
         (true, _) => gains.rise,
         (false, true) => gains.waiting,

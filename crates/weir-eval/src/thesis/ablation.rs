@@ -13,7 +13,7 @@ use weir_sim::{Attribution, ControllerKind, WeirOptions};
 /// What is changed, by name.
 type AblationChange = (&'static str, fn(&mut WeirOptions));
 
-const CHANGES: [AblationChange; 18] = [
+const CHANGES: [AblationChange; 17] = [
     ("as it is", |_| ()),
     ("no feedback (kp = ki = 0)", |o| {
         (o.config.kp, o.config.ki_per_sec) = (0.0, 0.0)

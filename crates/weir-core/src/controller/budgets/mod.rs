@@ -289,10 +289,12 @@ fn claims_on(
 /// How much more than its weight counts for a workload that lately had less than its fair part, or how much
 /// less for one that had more. So equal users have equal parts over time, whatever their limits bring at
 /// once, and one that pauses may use what it left.
-fn catch_up(fair: f64, lately: f64) -> f64 {
-    match fair.is_finite() && lately > 0.0 {
-        true => (fair / lately).clamp(1.0 / CATCH_UP_MAX, CATCH_UP_MAX),
-        false => 1.0,
+fn catch_up(fair: f64, lately: Option<f64>) -> f64 {
+    match lately {
+        Some(lately) if fair.is_finite() && lately > 0.0 => {
+            (fair / lately).clamp(1.0 / CATCH_UP_MAX, CATCH_UP_MAX)
+        }
+        _ => 1.0,
     }
 }
 
