@@ -60,6 +60,9 @@ const EVEN_RATIO: f64 = 0.015;
 const LASTING_SECS: f64 = 1.5;
 const EVEN_SECS: f64 = 3.0;
 
+/// Most such writes in one step: each gives a quota away.
+const EVEN_WRITES: usize = 1;
+
 /// Steps for which a workload must be uncut before it can be released.
 pub(super) const CALM_STEPS: u32 = 10;
 
@@ -376,6 +379,7 @@ fn worth_writing(
         }
     }
     let mut small_writes = (wishes.len() / 4).max(1);
+    let mut even_writes = EVEN_WRITES;
     wishes.retain(|w| w.due && (w.is_lasting || w.deviation.abs() > fine));
     // They stand by position, and equal deviations stay so.
     let order = positions_by(wishes.iter().map(|w| !in_order(w.deviation.abs())));
@@ -398,12 +402,12 @@ fn worth_writing(
                     .get(wish.position)
                     .is_some_and(|t| t.hold.blind_steps > 0);
                 let small = size <= URGENT && !(wish.is_unsettled && size > gains.dead_band);
-                if small
-                    && (small_writes == 0
-                        || !(helps || blind || wish.is_lasting || size > gains.dead_band))
-                {
+                let is_worth = helps || blind || size > gains.dead_band;
+                let evens = !is_worth && wish.is_lasting && even_writes > 0;
+                if small && (small_writes == 0 || !(is_worth || evens)) {
                     return false;
                 }
+                even_writes -= usize::from(small && evens);
                 small_writes -= usize::from(small);
                 if let Some(gap) = gap {
                     *gap -= wish.effect;
