@@ -13,14 +13,12 @@
 //!   told, with its age. It decides nothing but whether limits are worth what they take
 //!   ([`super::budgets::fair_parts`]).
 //! * *wanted* = the same in CPU time, for limits that are on their way out, and for policy drf.
-//! * *lately* = what it moved over some seconds: users of a device are equal over that time
-//!   ([`super::budgets`]).
 //!
 //! The smoothed bandwidths of all users add up to the device's own. One of them follows a rise at once only
 //! where the device shows it too: else each sample of a coarse source would be a new load.
 
 use super::devices::{self, DeviceTrack};
-use super::findings::StepContext;
+use super::findings::{StepContext, StepRates};
 use super::parts::Parts;
 use super::signals::{Signals, WorkloadSignals};
 use super::state::{DeviceUse, GroupUse, State, WorkloadState, writes_kept};
@@ -54,9 +52,6 @@ const FORGET_SECS: f64 = 2.0;
 /// again and again more stores than writes are seen.
 const UNWRITTEN_SECS: f64 = 2.0;
 
-/// Time over which users of a device are to have equal parts of it, in seconds.
-const LATELY_SECS: f64 = 3.0;
-
 /// A line that was stored to is written back when another line takes its place: at some later time, whichever
 /// workload that other line belongs to. Bytes that were written for a workload are subtracted from what is
 /// still to come.
@@ -76,8 +71,6 @@ pub(super) struct DeviceDemand {
     /// What it claims of the device: what it moves, or while it runs into a limit the most that it could
     /// move. 0 for a workload that is missing from the observation.
     pub bytes_per_sec: f64,
-    /// What it moved lately, since it has a limit.
-    pub lately: Option<f64>,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
     /// When no limit held it back last.
@@ -104,7 +97,7 @@ impl Demands {
 pub(super) fn estimate(
     state: &mut State,
     context: &StepContext<'_>,
-    signals: &Signals,
+    (rates, signals): (&StepRates, &Signals),
     parts: &Parts,
 ) -> Demands {
     let State {
@@ -114,6 +107,9 @@ pub(super) fn estimate(
         all: Vec::with_capacity(workloads.len()),
         ranges: Vec::with_capacity(workloads.len()),
     };
+    for device in devices.iter_mut() {
+        device.watch_jumps(&rates.devices, context.gains.alpha);
+    }
     let kept = writes_kept(context.dt);
     for (tracked, seen) in workloads.iter_mut().zip(&signals.workloads) {
         tracked.hold.age(kept);
@@ -126,16 +122,6 @@ pub(super) fn estimate(
                 let known = devices.binary_search_by_key(&load.device, |d| d.id).ok();
                 let device = known.and_then(|i| devices.get(i));
                 measure(load, demand.bandwidth, seen.cpu, device, context);
-                let fair = device.map_or(f64::INFINITY, |d| d.level * seen.weight);
-                let is_limited = tracked.hold.in_force.is_some() && fair.is_finite();
-                load.lately = is_limited.then(|| {
-                    let before = load.lately.unwrap_or(fair);
-                    let rate = match demand.bandwidth.provenance {
-                        Provenance::Unknown => before,
-                        _ => demand.bandwidth.bytes_per_sec.get(),
-                    };
-                    before + (context.dt / LATELY_SECS).min(1.0) * (rate - before)
-                });
             }
             want(tracked, seen, context);
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
@@ -150,7 +136,6 @@ pub(super) fn estimate(
                 let hidden = demand.intensity.filter(|_| is_hidden);
                 demand.bytes_per_sec =
                     hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
-                demand.lately = load.lately;
                 demand.seen_free_at = load.seen_free_at;
                 demand.seen = load.seen_free.max(mean);
             }
@@ -171,7 +156,6 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         },
         intensity: None,
         bytes_per_sec: 0.0,
-        lately: None,
         seen: 0.0,
         seen_free_at: None,
     }
@@ -232,7 +216,7 @@ fn measure(
     let rate = bandwidth.bytes_per_sec.get();
     load.mean.push(smooth, rate);
     let jump = target.map_or(f64::INFINITY, |t| t * devices::JUMP_OF_SET_POINT);
-    let has_jumped = device.is_some_and(DeviceTrack::has_jumped);
+    let has_jumped = device.is_some_and(|d| d.has_jumped);
     if has_jumped && rate > 2.0 * load.smooth && rate - load.smooth > jump {
         load.smooth = rate;
     } else {

@@ -78,10 +78,11 @@ pub(super) struct DeviceTrack {
     /// What it moved in the interval before the newest counters, if that is known. The demands of the next
     /// step are estimated with this.
     pub moved: Option<f64>,
-    /// The same, smoothed.
+    /// What it moved before the newest counters, smoothed.
     pub smooth: f64,
-    /// The level of max-min fairness for each unit of weight, of the last step.
-    pub level: f64,
+    /// It moves clearly more by the newest counters: a load has begun. What a workload alone seems to move
+    /// more may be noise of the source that shares out.
+    pub has_jumped: bool,
     /// The set-point cannot be held, because of what is not limited; as of the last step.
     pub is_unenforceable: bool,
     /// Workloads that this device's budget limits, counted at the end of the last step.
@@ -118,7 +119,7 @@ impl DeviceTrack {
             headroom_steps: 0,
             moved: None,
             smooth: 0.0,
-            level: f64::INFINITY,
+            has_jumped: false,
             is_unenforceable: false,
             bound: LimitCounts::default(),
         }
@@ -147,12 +148,21 @@ impl DeviceTrack {
         }
     }
 
-    /// It moves clearly more than it did: a load has begun. What a workload alone seems to move more may be
-    /// noise of the source that shares out.
-    pub(super) fn has_jumped(&self) -> bool {
-        let target = self.setpoint.target.unwrap_or(f64::INFINITY);
-        self.moved
-            .is_some_and(|moved| moved - self.smooth > JUMP_OF_SET_POINT * target)
+    /// Takes in what it moves by the newest counters, with this weight.
+    pub(super) fn watch_jumps(&mut self, rates: &[DeviceRate], alpha: f64) {
+        let rate = rates.iter().find(|rate| rate.id == self.id);
+        let moved = rate
+            .and_then(|rate| rate.total().ok())
+            .map(BytesPerSec::get);
+        let rise = moved.map_or(0.0, |moved| moved - self.smooth);
+        self.has_jumped = self
+            .setpoint
+            .target
+            .is_some_and(|target| rise > JUMP_OF_SET_POINT * target);
+        self.smooth += match self.has_jumped {
+            true => rise,
+            false => alpha * rise,
+        };
     }
 
     fn correct(&mut self, context: &StepContext<'_>, set_point: f64, rate: f64, span_secs: f64) {
@@ -204,9 +214,6 @@ pub(super) fn follow(
         while old.next_if(|d| d.id < rate.id).is_some() {}
         let known = old.next_if(|d| d.id == rate.id);
         let mut device = known.unwrap_or_else(|| DeviceTrack::new(rate.id));
-        if let Some(before) = device.moved {
-            device.smooth += context.gains.alpha * (before - device.smooth);
-        }
         device.moved = rate.total().ok().map(BytesPerSec::get);
         let mut unowned = device.moved.map(|_| 0.0);
         let mut is_passing = false;

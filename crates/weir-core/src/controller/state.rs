@@ -136,8 +136,6 @@ pub(super) struct DeviceUse {
     pub smooth: f64,
     /// The same without jumps: its mean over a short time.
     pub mean: Ewma,
-    /// What it moved over some seconds since it has a limit, which its fair part is compared with.
-    pub lately: Option<f64>,
     /// The mean over a short time when no limit held it back.
     pub seen_free: f64,
     /// When that was.
@@ -153,7 +151,6 @@ impl DeviceUse {
             samples: 0,
             smooth: 0.0,
             mean: Ewma::default(),
-            lately: None,
             seen_free: 0.0,
             seen_free_at: None,
         }

@@ -45,8 +45,6 @@ pub(in crate::controller) struct KeptParts {
     /// What the device moves above its set-point when each claim has no more than it keeps, in bytes per
     /// second; zero where the set-point can be held.
     pub excess: f64,
-    /// The level of fairness of the set-point, for each unit of weight.
-    pub level: f64,
 }
 
 /// The parts that claims keep of `set_point`, times `correction` where that is less than 1: those above
@@ -54,7 +52,8 @@ pub(in crate::controller) struct KeptParts {
 pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptParts {
     let all = || users.claims.iter().chain(users.unlimited);
     let unlimited: f64 = users.unlimited.iter().map(|d| d.bytes_per_sec.get()).sum();
-    let kept = |total: f64, level: f64| -> Vec<f64> {
+    let kept = |total: f64| -> Vec<f64> {
+        let level = fair_level(all(), total);
         let demand = |claim: &Demand| claim.bytes_per_sec.get();
         let is_large = |claim: &&Demand| demand(claim) > level * claim.weight;
         let fair: f64 = users
@@ -75,8 +74,7 @@ pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptPa
         };
         users.claims.iter().map(least).collect()
     };
-    let level = fair_level(all(), set_point);
-    let each = kept(set_point, level);
+    let each = kept(set_point);
     let excess = each.iter().sum::<f64>() + unlimited - set_point;
     KeptParts {
         excess: if excess > set_point * TOLERANCE {
@@ -85,12 +83,10 @@ pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptPa
             0.0
         },
         each: if correction < 1.0 {
-            let whole = set_point * correction;
-            kept(whole, fair_level(all(), whole))
+            kept(set_point * correction)
         } else {
             each
         },
-        level,
     }
 }
 

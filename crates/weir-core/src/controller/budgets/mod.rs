@@ -33,9 +33,6 @@ const NEGLIGIBLE_TOGETHER: f64 = 0.1;
 /// exact.
 const SHORTFALL_RATIO: f64 = 0.01;
 
-/// The most that counts for or against a workload for what it had before.
-const CATCH_UP_MAX: f64 = 2.0;
-
 /// What the split of all devices gave.
 pub(super) struct Budgets {
     /// By device.
@@ -247,8 +244,7 @@ fn claims_on(
             weight: seen.weight,
         };
         if seen.is_limitable && is_claim {
-            let weight = seen.weight * catch_up(device.level * seen.weight, demand.lately);
-            claimed.push(Demand { weight, ..wanted });
+            claimed.push(wanted);
             seen_free.push(demand.seen);
             let demand = range.start + place;
             claims.push(DeviceClaim { position, demand });
@@ -270,7 +266,6 @@ fn claims_on(
         unlimited: &unlimited,
     };
     let kept = fair_parts::keep(&users, set_point, correction);
-    device.level = kept.level;
     device.is_unenforceable = kept.excess > 0.0;
     DeviceClaims {
         device: device.id,
@@ -283,18 +278,6 @@ fn claims_on(
         whole: set_point * correction,
         taken,
         fits: demanded <= set_point,
-    }
-}
-
-/// How much more than its weight counts for a workload that lately had less than its fair part, or how much
-/// less for one that had more. So equal users have equal parts over time, whatever their limits bring at
-/// once, and one that pauses may use what it left.
-fn catch_up(fair: f64, lately: Option<f64>) -> f64 {
-    match lately {
-        Some(lately) if fair.is_finite() && lately > 0.0 => {
-            (fair / lately).clamp(1.0 / CATCH_UP_MAX, CATCH_UP_MAX)
-        }
-        _ => 1.0,
     }
 }
 
