@@ -141,9 +141,8 @@ fn a_scheduler_that_runs_all(vm: &Vm) -> Result<()> {
     );
     let pid = load_weir(vm, &limit())?;
     until(vm, said("a.service: not limited *full_test"))?;
-    until(vm, says("/run/weir/snapshot.json", "\"not_enforced\""))?;
-    let explained = vm.run("weir explain --json a.service")?;
-    ensure!(explained.contains("not_enforced"), "{explained}");
+    // In a tick in which it gets no CPU nothing is known of it.
+    until(vm, "weir explain --json a.service | grep -q not_enforced")?;
     ensure!(
         max(vm, "a")? == FREE && max(vm, "b")? == FREE,
         "limited all the same"

@@ -112,7 +112,10 @@ fn memory_that_has_just_come_is_no_workloads_and_changes_no_limit() {
     }
     bench.set_rate(GROUP, MOVED);
     let after = ticks(&mut bench, 1, 32, &[]);
-    let allowed = |plan: &Plan| decision(plan, "/other").limit_cpus.expect("it is limited");
+    let allowed = |plan: &Plan| {
+        let allowed = decision(plan, "/other").allowed_bytes_per_sec;
+        allowed.expect("it claims a part")
+    };
     let (before, after) = (allowed(&before).get(), allowed(&after).get());
     assert!(
         (after / before - 1.0).abs() < 0.1,
