@@ -5,10 +5,10 @@ use crate::ablation::AblationArgs;
 use crate::bench::BenchArgs;
 use crate::controllers::ControllersArgs;
 use crate::device::DeviceArgs;
-use crate::judge::JudgeArgs;
 use crate::light_users::LightUsersArgs;
 use crate::profile::ProfileEvalArgs;
 use crate::profile::day::ProfileDayArgs;
+use crate::random::RandomArgs;
 use crate::thesis::ThesisArgs;
 use clap::{Parser, Subcommand};
 
@@ -41,8 +41,8 @@ pub enum Command {
     Controllers(ControllersArgs),
     /// What control does to light users
     LightUsers(LightUsersArgs),
-    /// The controller on scenarios by chance, judged by the simulator's truth
-    Judge(JudgeArgs),
+    /// The controller on scenarios by chance, checked by the simulator's truth
+    Random(RandomArgs),
     /// Figures of `weir profile` against the truth of a simulated server
     Profile(ProfileEvalArgs),
     /// A made recording of a day, for what a report of many windows costs

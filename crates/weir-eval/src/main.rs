@@ -15,9 +15,9 @@ mod bench;
 mod cli;
 mod controllers;
 mod device;
-mod judge;
 mod light_users;
 mod profile;
+mod random;
 #[cfg(test)]
 mod reference_tests;
 mod thesis;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             Command::Ablation(args) => ablation::ablation(args),
             Command::Controllers(args) => controllers::controllers(args),
             Command::LightUsers(args) => light_users::light_users(args),
-            Command::Judge(args) => judge::judge_all(args),
+            Command::Random(args) => random::check_all(args),
             Command::Profile(args) => profile::profile(args),
             Command::ProfileDay(args) => profile::day::profile_day(args),
             Command::Device(args) => device::device(args),

@@ -45,6 +45,10 @@ const THROTTLED_RATIO: f64 = 0.05;
 /// and the correction winds up.
 const SEEN_STEPS: u32 = 4;
 
+/// Time over which it is taken what a workload was seen to move, in seconds: a sampling source has a single
+/// sample in an interval, or none.
+const SEEN_SECS: f64 = 1.0;
+
 /// Time in which *wanted* sinks, in seconds.
 const FORGET_SECS: f64 = 2.0;
 
@@ -71,6 +75,8 @@ pub(super) struct DeviceDemand {
     /// What it claims of the device: what it moves, or while it runs into a limit the most that it could
     /// move. 0 for a workload that is missing from the observation.
     pub bytes_per_sec: f64,
+    /// The most that it could move, where it is not known what it would.
+    pub at_most: Option<f64>,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
     /// When no limit held it back last.
@@ -134,8 +140,8 @@ pub(super) fn estimate(
                     load.seen_free_at = Some(context.at).filter(|_| mean > 0.0);
                 }
                 let hidden = demand.intensity.filter(|_| is_hidden);
-                demand.bytes_per_sec =
-                    hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
+                demand.at_most = hidden.map(|k| load.smooth.max(k * seen.cap));
+                demand.bytes_per_sec = demand.at_most.unwrap_or(load.smooth);
                 demand.seen_free_at = load.seen_free_at;
                 demand.seen = load.seen_free.max(mean);
             }
@@ -156,6 +162,7 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         },
         intensity: None,
         bytes_per_sec: 0.0,
+        at_most: None,
         seen: 0.0,
         seen_free_at: None,
     }
@@ -214,7 +221,10 @@ fn measure(
     };
     let target = device.and_then(|d| d.setpoint.target);
     let rate = bandwidth.bytes_per_sec.get();
-    load.mean.push(smooth, rate);
+    load.seen_steps = load.seen_steps.saturating_add(1);
+    let least = (context.dt / SEEN_SECS).min(1.0);
+    load.mean
+        .push(least.max(1.0 / f64::from(load.seen_steps)), rate);
     let jump = target.map_or(f64::INFINITY, |t| t * devices::JUMP_OF_SET_POINT);
     let has_jumped = device.is_some_and(|d| d.has_jumped);
     if has_jumped && rate > 2.0 * load.smooth && rate - load.smooth > jump {

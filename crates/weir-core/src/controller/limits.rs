@@ -27,7 +27,8 @@
 //! lately yields more by w times what a write gives away, so its target is lower by that much.
 //!
 //! Release is slow: once a workload's part covers its demand, its limit is raised until it does not feel
-//! it, and loses it only after it was uncut for [`CALM_STEPS`], with headroom to spare. If its
+//! it, and loses it only after it was uncut for [`CALM_STEPS`], with headroom to spare. One that had to be
+//! limited again soon after that must not feel the next limit for longer ([`super::state::Relapse`]). If its
 //! traffic is not known any more, the limit is held for [`BLIND_STEPS`], then raised the same
 //! way and taken off: weir fails open.
 
@@ -36,7 +37,7 @@ use super::demands::DeviceDemand;
 use super::device_bytes;
 use super::devices::{DeviceTrack, LimitCounts};
 use super::findings::{StepContext, StepFindings, WorkloadFindings};
-use super::state::{LimitRequest, State, WorkloadState};
+use super::state::{LimitRequest, LimitState, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
 use crate::policy::order::{in_order, positions_by};
@@ -251,8 +252,10 @@ fn move_target(
     };
     let target = free.min(before * up).max(before);
     tracked.hold.target = Some(target);
-    let unfelt = roomy(found.demands, devices) || easy(tracked, gains) || target >= cap;
-    tracked.hold.covered_steps >= CALM_STEPS && unfelt
+    let calm_secs = tracked.hold.calm_secs;
+    let unfelt = roomy(found.demands, devices) || easy(tracked, gains);
+    let unfelt = unfelt && calm_secs >= tracked.hold.relapse.wait_secs;
+    tracked.hold.covered_steps >= CALM_STEPS && (unfelt || target >= cap)
 }
 
 /// All its devices have had headroom for a while.
@@ -321,10 +324,9 @@ fn wish(
     let is_unsettled = track.is_some_and(|d| d.unsettled(context.at) && !d.settling(context.at));
     let stretched = actuator.stretched_secs_at(old).unwrap_or(0.0);
     let rested = since >= (RESTS * stretched).max(context.gains.write_interval.secs_f64());
-    let deviation = if old > 0.0 {
-        cpus / old - 1.0
-    } else {
-        f64::INFINITY
+    let deviation = match old > 0.0 {
+        true => cpus / old - 1.0,
+        false => f64::INFINITY,
     };
     // A workload that does not run into the limit would not follow it.
     let effect = if hold.pinned {
@@ -332,25 +334,27 @@ fn wish(
     } else {
         0.0
     };
-    if deviation.is_finite() {
-        let weight = (context.dt / LASTING_SECS).min(1.0);
-        hold.lasting_deviation += weight * (deviation - hold.lasting_deviation);
-    }
-    let is_lasting = since >= EVEN_SECS
-        && hold.lasting_deviation.abs() > EVEN_RATIO
-        && hold.lasting_deviation * deviation > 0.0;
     Some(PendingWrite {
         position,
         device,
         cpus,
         deviation,
         effect,
-        is_lasting,
+        is_lasting: is_lasting(hold, deviation, context.dt) && since >= EVEN_SECS,
         moves: effect.abs(),
         lowers: cpus < old,
         due: rested || ((deviation.abs() > URGENT || is_unsettled) && since >= stretched),
         is_unsettled,
     })
+}
+
+/// Takes a deviation into the mean, and says whether it has lasted.
+fn is_lasting(hold: &mut LimitState, deviation: f64, dt: f64) -> bool {
+    if deviation.is_finite() {
+        let weight = (dt / LASTING_SECS).min(1.0);
+        hold.lasting_deviation += weight * (deviation - hold.lasting_deviation);
+    }
+    hold.lasting_deviation.abs() > EVEN_RATIO && hold.lasting_deviation * deviation > 0.0
 }
 
 /// Whether a device moved anything in the interval before. On one that stands still no limit begins: the

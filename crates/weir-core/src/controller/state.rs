@@ -134,8 +134,9 @@ pub(super) struct DeviceUse {
     pub samples: u32,
     /// Bandwidth, smoothed.
     pub smooth: f64,
-    /// The same without jumps: its mean over a short time.
+    /// The same without jumps: its mean over a second, or of all intervals while there are fewer.
     pub mean: Ewma,
+    pub seen_steps: u32,
     /// The mean over a short time when no limit held it back.
     pub seen_free: f64,
     /// When that was.
@@ -151,6 +152,7 @@ impl DeviceUse {
             samples: 0,
             smooth: 0.0,
             mean: Ewma::default(),
+            seen_steps: 0,
             seen_free: 0.0,
             seen_free_at: None,
         }
@@ -174,6 +176,35 @@ pub(super) enum LimitRequest {
     Release,
 }
 
+/// What became of releases. A workload may use less than its limit because it wants no more, or because it
+/// waits for a CPU behind tasks that come first; its use does not tell. One that had to be limited again soon
+/// after a release keeps its limit longer the next time. It costs it nothing: the limit is raised meanwhile,
+/// until it is not felt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Relapse {
+    pub released_at: Option<Nanos>,
+    pub wait_secs: f64,
+}
+
+/// Limited again so long after a release at most, the release was wrong.
+const RELAPSE_SECS: f64 = 10.0;
+
+/// After the first such release, and after any number of them, in seconds.
+const RELAPSE_WAIT_SECS: (f64, f64) = (2.0, 60.0);
+
+impl Relapse {
+    /// A limit begins.
+    fn begin(&mut self, at: Nanos) {
+        let (first, most) = RELAPSE_WAIT_SECS;
+        let since = |then: Nanos| at.0.saturating_sub(then.0) as f64 / 1e9;
+        self.wait_secs = match self.released_at.take().map(since) {
+            Some(since) if since < RELAPSE_SECS => (2.0 * self.wait_secs).max(first).min(most),
+            Some(_) if self.wait_secs > first => self.wait_secs / 2.0,
+            _ => 0.0,
+        };
+    }
+}
+
 /// Our limit on a workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LimitState {
@@ -188,6 +219,8 @@ pub(super) struct LimitState {
     pub lasting_deviation: f64,
     /// Recent writes per second.
     pub write_rate: f64,
+    /// When a limit was taken off last, and how long the next must not be felt before it goes.
+    pub relapse: Relapse,
     /// The device on which it was short last.
     pub last_short_on: Option<DeviceId>,
     /// No request before this time.
@@ -224,12 +257,14 @@ impl LimitState {
             OutcomeKind::Applied | OutcomeKind::Unchanged => {
                 self.refused = None;
                 match requested {
-                    LimitRequest::Limit { cpus } => self.in_force = Some(cpus),
-                    LimitRequest::Release => {
-                        *self = LimitState {
-                            refused: None,
-                            ..self.free()
+                    LimitRequest::Limit { cpus } => {
+                        if self.in_force.replace(cpus).is_none() {
+                            self.relapse.begin(at);
                         }
+                    }
+                    LimitRequest::Release => {
+                        self.relapse.released_at = Some(at);
+                        *self = self.free();
                     }
                 }
                 if matches!(result, OutcomeKind::Applied) {
@@ -247,11 +282,12 @@ impl LimitState {
         }
     }
 
-    /// Without a limit; only the memory of writes stays.
+    /// Without a limit; only the memory of writes and of releases stays.
     fn free(&self) -> LimitState {
         LimitState {
             write_rate: self.write_rate,
             written_at: self.written_at,
+            relapse: self.relapse,
             ..LimitState::default()
         }
     }

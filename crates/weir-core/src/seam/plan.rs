@@ -219,6 +219,10 @@ pub enum Why {
         /// The least that it demands: what it moved when no limit held it back, or moves now where that is
         /// more. How much it would move without a limit now is not known.
         demand_bytes_per_sec: BytesPerSec,
+        /// The most that it can demand, on all CPUs that it may use, by what it moves in a second of CPU time
+        /// now; nothing where that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        demand_at_most_bytes_per_sec: Option<BytesPerSec>,
         /// How long ago no limit held it back; nothing where it was never seen so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen_free_ago_ns: Option<Nanos>,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the snapshot's schema; raised with each change of its shape, which a test compares.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// One tick.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

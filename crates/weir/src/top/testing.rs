@@ -121,6 +121,7 @@ fn workloads(mib: f64) -> Vec<Decision> {
     let cut = Why::Limited {
         policy: "max-min".into(),
         demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
+        demand_at_most_bytes_per_sec: None,
         seen_free_ago_ns: Some(weir_core::Nanos::from_millis(63_000)),
         device_bytes_per_sec: BytesPerSec::new(mib * MIB),
         asked_bytes_per_sec: None,

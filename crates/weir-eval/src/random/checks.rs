@@ -21,11 +21,30 @@ pub struct Finding {
     pub holds: bool,
     /// What was found.
     pub figure: f64,
+    /// The workload that it is about, if it is about one.
+    pub of: Option<String>,
 }
 
-/// The largest demand that plans spoke of, by workload, in bytes per second.
+impl Finding {
+    /// The back end refused to go on, so many seconds after the start.
+    pub fn refused(at_sec: f64) -> Finding {
+        Finding {
+            check: "accepted by the back end",
+            holds: false,
+            figure: at_sec,
+            of: None,
+        }
+    }
+}
+
+/// The demands that plans spoke of.
 #[derive(Clone, Debug, Default)]
-pub struct SaidDemands(BTreeMap<String, f64>);
+pub struct SaidDemands {
+    /// The largest "at least", by workload, in bytes per second.
+    least: BTreeMap<String, f64>,
+    /// All "at most", by workload, in bytes per second.
+    at_most: BTreeMap<String, Vec<f64>>,
+}
 
 impl SaidDemands {
     /// Takes in a plan.
@@ -33,19 +52,34 @@ impl SaidDemands {
         for of in &plan.workloads {
             if let Why::Limited {
                 demand_bytes_per_sec,
+                demand_at_most_bytes_per_sec,
                 ..
             } = &of.why
             {
-                let most = self.0.entry(of.id.as_str().to_owned()).or_default();
+                let id = of.id.as_str().to_owned();
+                if let Some(at_most) = demand_at_most_bytes_per_sec {
+                    let all = self.at_most.entry(id.clone()).or_default();
+                    all.push(at_most.get());
+                }
+                let most = self.least.entry(id).or_default();
                 *most = most.max(demand_bytes_per_sec.get());
             }
         }
     }
 
-    fn of(&self, name: &str) -> Option<f64> {
+    fn least(&self, name: &str) -> Option<f64> {
         let end = format!("/{name}.scope");
-        let found = self.0.iter().find(|(id, _)| id.ends_with(&end));
+        let found = self.least.iter().find(|(id, _)| id.ends_with(&end));
         found.map(|(_, demand)| *demand)
+    }
+
+    /// The middle one of all "at most".
+    fn at_most(&self, name: &str) -> Option<f64> {
+        let end = format!("/{name}.scope");
+        let (_, all) = self.at_most.iter().find(|(id, _)| id.ends_with(&end))?;
+        let mut all = all.clone();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
     }
 }
 
@@ -144,6 +178,7 @@ impl Pair<'_> {
             check: "device within 3 %",
             holds: bias.abs() <= 0.03,
             figure: bias,
+            of: None,
         });
         let series: Vec<f64> = self.held.series.iter().map(|p| p.bytes_per_sec).collect();
         let series = measured(&series);
@@ -153,6 +188,7 @@ impl Pair<'_> {
             check: "windows > 1.2 set-point <= 1 %",
             holds: above <= 0.01,
             figure: above,
+            of: None,
         });
         let mut turns = 0;
         let mut side = 0;
@@ -174,6 +210,7 @@ impl Pair<'_> {
             check: "does not swing",
             holds: turns <= 4,
             figure: turns as f64,
+            of: None,
         });
     }
 
@@ -200,7 +237,7 @@ impl Pair<'_> {
                 .or_insert((f64::INFINITY, 0.0, false));
             *slot = (slot.0.min(mean), slot.1.max(mean), slot.2 || is_limited);
         }
-        for (_, (least, most, is_limited)) in kinds {
+        for (kind, (least, most, is_limited)) in kinds {
             if most > 0.0 && is_limited {
                 let ratio = most / least;
                 for (check, bar) in [("equals within 5 %", 1.05), ("equals within 20 %", 1.2)] {
@@ -208,6 +245,7 @@ impl Pair<'_> {
                         check,
                         holds: ratio <= bar,
                         figure: ratio,
+                        of: Some(kind.to_owned()),
                     });
                 }
             }
@@ -228,6 +266,7 @@ impl Pair<'_> {
             check: "below: none limited",
             holds: limited == 0,
             figure: limited as f64,
+            of: None,
         });
         let lost =
             1.0 - self.held.bandwidth.mean_bytes_per_sec / self.free.bandwidth.mean_bytes_per_sec;
@@ -235,6 +274,7 @@ impl Pair<'_> {
             check: "below: nothing lost (2 %)",
             holds: lost <= 0.02,
             figure: lost,
+            of: None,
         });
     }
 
@@ -245,11 +285,21 @@ impl Pair<'_> {
                 .twin(self.held, &w.name)
                 .map_or(0.0, |h| most(&h.bytes_per_sec));
             let free = most(&w.bytes_per_sec).max(held);
-            if let Some(said) = self.said.of(&w.name).filter(|_| free > 0.0) {
+            if let Some(at_most) = self.said.at_most(&w.name).filter(|_| free > 0.0) {
+                let mean = mean(measured(&w.bytes_per_sec));
+                all.push(Finding {
+                    check: "demand at most >= free",
+                    holds: at_most >= 0.95 * mean,
+                    figure: at_most / mean,
+                    of: Some(w.name.clone()),
+                });
+            }
+            if let Some(said) = self.said.least(&w.name).filter(|_| free > 0.0) {
                 all.push(Finding {
                     check: "demand <= 1.2 free",
                     holds: said <= 1.2 * free,
                     figure: said / free,
+                    of: Some(w.name.clone()),
                 });
             }
         }
@@ -264,13 +314,23 @@ impl Pair<'_> {
             .map(|w| (w, mean(measured(&w.bytes_per_sec))))
             .filter(|(_, free)| *free > 0.0)
             .collect();
+        // Equal workloads have the same demand, whatever the kernel gave each where CPUs were full.
+        let mut kinds: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for (w, free) in &users {
+            let (sum, count) = kinds.entry(kind_of(&w.name)).or_default();
+            (*sum, *count) = (*sum + free, *count + 1.0);
+        }
+        let of_kind = |name: &str| kinds.get(kind_of(name)).map_or(0.0, |(sum, n)| sum / n);
         let demands: Vec<(f64, f64)> = users
             .iter()
-            .map(|(w, free)| (*free, self.weight(&w.name)))
+            .map(|(w, _)| (of_kind(&w.name), self.weight(&w.name)))
             .collect();
         let level = level(&demands, self.set_point);
         for (w, free) in &users {
-            if *free > 0.9 * level * self.weight(&w.name) || !level.is_finite() {
+            let share = level * self.weight(&w.name);
+            // A workload above its share in bursts may be limited in them.
+            let most = most(&w.bytes_per_sec).max(of_kind(&w.name));
+            if !share.is_finite() || most > 0.9 * share {
                 continue;
             }
             let Some(held) = self.twin(self.held, &w.name) else {
@@ -281,6 +341,7 @@ impl Pair<'_> {
                 check: "small loses <= 5 %",
                 holds: lost <= 0.05,
                 figure: lost,
+                of: Some(w.name.clone()),
             });
         }
         if let Some((held, free)) = self
@@ -293,6 +354,7 @@ impl Pair<'_> {
                 check: "light p99 <= 2 x free",
                 holds: held <= 2.0 * free || held - free <= 20_000.0,
                 figure: held / free,
+                of: None,
             });
         }
     }

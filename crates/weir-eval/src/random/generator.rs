@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scenarios by chance, for judging the controller on what it was not made for.
+//! Scenarios by chance, for checking the controller on what it was not made for.
 //!
 //! One seed gives one scenario, as the text of a file, so that one that fails can be kept. Its set-point is
 //! a part of what the machine moves without weir, and is known only after a run of it ([`Draft::at`]).
@@ -93,7 +93,7 @@ pub fn draw(seed: u64) -> Draft {
     let mut head = String::new();
     let _ = write!(
         head,
-        "name = \"judged-{seed}\"\nabout = \"made by chance\"\n[machine]\ncores = {cores}\n\
+        "name = \"random-{seed}\"\nabout = \"made by chance\"\n[machine]\ncores = {cores}\n\
          threads_per_core = {threads}\nhz = {}\n[[device]]\nprofile = \"{profile}\"\ngroups = 1\n",
         dice.of(&[250, 1000])
     );
