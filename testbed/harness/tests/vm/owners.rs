@@ -262,7 +262,7 @@ fn reads_of_another(vm: &Vm) -> Result<()> {
     limited.print(&format!("{kind}, limited"));
     observed.check()?;
     limited.check()?;
-    // A limit that it does not feel comes and goes by chance: what little it has, it has in bursts.
+    ensure!(!limited.is_limited[0], "the light one is limited");
     let [before, now] = [observed.moved[0], limited.moved[0]];
     ensure!(
         now >= NOT_HELD_BACK * before,
