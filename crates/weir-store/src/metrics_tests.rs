@@ -234,6 +234,7 @@ fn ticks(totals: &mut Totals, count: u64) -> Snapshot {
             correction_ratio: 0.5,
             planned_bytes_per_sec: None,
             unenforceable: None,
+            saturation: None,
         }],
         workloads: vec![known, other],
         actions: vec![release],

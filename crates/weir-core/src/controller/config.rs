@@ -214,7 +214,7 @@ impl Config {
 }
 
 /// What is left of the integral gain where the back end holds the mean by itself.
-const EXACT_PART: f64 = 0.1;
+pub(super) const EXACT_PART: f64 = 0.1;
 
 /// The configuration as plain, sound numbers.
 #[derive(Clone, Copy, Debug)]

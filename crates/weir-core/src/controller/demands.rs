@@ -75,8 +75,6 @@ pub(super) struct DeviceDemand {
     /// What it claims of the device: what it moves, or while it runs into a limit the most that it could
     /// move. 0 for a workload that is missing from the observation.
     pub bytes_per_sec: f64,
-    /// The most that it could move, where it is not known what it would.
-    pub at_most: Option<f64>,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
     /// When no limit held it back last.
@@ -140,8 +138,8 @@ pub(super) fn estimate(
                     load.seen_free_at = Some(context.at).filter(|_| mean > 0.0);
                 }
                 let hidden = demand.intensity.filter(|_| is_hidden);
-                demand.at_most = hidden.map(|k| load.smooth.max(k * seen.cap));
-                demand.bytes_per_sec = demand.at_most.unwrap_or(load.smooth);
+                demand.bytes_per_sec =
+                    hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
                 demand.seen_free_at = load.seen_free_at;
                 demand.seen = load.seen_free.max(mean);
             }
@@ -162,7 +160,6 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         },
         intensity: None,
         bytes_per_sec: 0.0,
-        at_most: None,
         seen: 0.0,
         seen_free_at: None,
     }

@@ -20,6 +20,8 @@
 //! * An error is counted at most as [`ERROR_MAX`]: overload of ten times is no reason to wind up
 //!   ten times faster, because the split already answers it.
 
+mod saturation;
+
 use super::findings::{StepContext, StepRates};
 use super::parts::Parts;
 use super::setpoint::{DeviceSample, Setpoint};
@@ -27,6 +29,7 @@ use super::state::State;
 use crate::ids::DeviceId;
 use crate::rates::bandwidth::{DeviceRate, Ewma};
 use crate::units::{BytesPerSec, Nanos};
+use saturation::{CorrectionReach, SaturationTrack};
 
 /// Largest relative error that is taken as it is.
 const ERROR_MAX: f64 = 1.0;
@@ -87,6 +90,8 @@ pub(super) struct DeviceTrack {
     pub is_unenforceable: bool,
     /// Workloads that this device's budget limits, counted at the end of the last step.
     pub bound: LimitCounts,
+    /// Whether limits have any effect left.
+    pub saturation: SaturationTrack,
 }
 
 /// Workloads limited because of one device.
@@ -122,6 +127,7 @@ impl DeviceTrack {
             has_jumped: false,
             is_unenforceable: false,
             bound: LimitCounts::default(),
+            saturation: SaturationTrack::default(),
         }
     }
 
@@ -175,6 +181,7 @@ impl DeviceTrack {
             self.integral *= 1.0 - (context.dt / FORGET_SECS).min(1.0);
             self.correction = (1.0 + self.integral).max(low).min(high);
             self.error = Ewma::default();
+            self.saturation = SaturationTrack::default();
             return;
         }
         let all_at_floor = self.bound.at_floor == self.bound.limited;
@@ -196,6 +203,14 @@ impl DeviceTrack {
         self.integral = self.integral.max(low - 1.0).min(high - 1.0);
         let proportional = gain * gains.kp * smooth;
         self.correction = (1.0 + self.integral + proportional).max(low).min(high);
+        if !self.settling(context.at) {
+            let reach = CorrectionReach {
+                is_lowest: self.integral <= low - 1.0,
+                is_highest: self.integral >= high - 1.0,
+            };
+            self.saturation
+                .follow(context.dt.min(1.0), error, self.bound, reach);
+        }
     }
 }
 
@@ -266,6 +281,9 @@ pub(super) fn regulate(state: &mut State, context: &StepContext<'_>, rates: &[De
         }
     }
 }
+
+#[cfg(test)]
+mod margins_tests;
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
 use crate::rates::bandwidth::DeviceRate;
 use crate::seam::observation::WorkloadReading;
-use crate::seam::plan::{Decision, DeviceState, Unenforceable, UnlimitedTraffic, Why};
+use crate::seam::plan::{Decision, DeviceState, Saturation, Unenforceable, UnlimitedTraffic, Why};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 
 /// What every reason is drawn from.
@@ -39,6 +39,11 @@ impl Explanation<'_> {
                 correction_ratio: track.correction_in_use(),
                 planned_bytes_per_sec: budget.planned.map(BytesPerSec::new),
                 unenforceable: budget.unenforceable.map(|found| self.unenforceable(found)),
+                saturation: track.saturation.bias_ratio().map(|bias_ratio| Saturation {
+                    bias_ratio,
+                    limited: track.bound.limited,
+                    reaching: track.bound.pinned,
+                }),
             };
         let rates = &self.found.rates.devices;
         tracks.zip(budgets).zip(rates).map(describe).collect()
@@ -205,7 +210,6 @@ fn limited(
     Why::Limited {
         policy: case.context.config.policy.name().into(),
         demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.seen)),
-        demand_at_most_bytes_per_sec: demand.and_then(|d| d.at_most).map(BytesPerSec::new),
         seen_free_ago_ns: demand
             .and_then(|d| d.seen_free_at)
             .map(|at| Nanos(case.context.at.0.saturating_sub(at.0))),

@@ -71,6 +71,7 @@ mod tests {
             correction_ratio,
             planned_bytes_per_sec: None,
             unenforceable: None,
+            saturation: None,
         };
         assert_eq!(others_room(&device(Some(1000.0), 1.0), 600), 400);
         assert_eq!(others_room(&device(Some(1000.0), 0.9), 500), 400);
@@ -80,6 +81,7 @@ mod tests {
         let planned = DeviceState {
             planned_bytes_per_sec: Some(BytesPerSec::new(700.0)),
             unenforceable: None,
+            saturation: None,
             ..device(Some(1000.0), 0.9)
         };
         assert_eq!(others_room(&planned, 600), 100);

@@ -65,6 +65,7 @@ mod tests {
                 correction_ratio: 1.0,
                 planned_bytes_per_sec: None,
                 unenforceable: None,
+                saturation: None,
             }],
             ..Plan::default()
         }

@@ -82,6 +82,21 @@ pub struct DeviceState {
     /// half of its fair share of the set-point meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unenforceable: Option<Unenforceable>,
+    /// Limits have no effect left, and the device stays beside its set-point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturation: Option<Saturation>,
+}
+
+/// How far limits are from what they are to bring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Saturation {
+    /// What the device moves beside its set-point, relative to it, in the mean of some seconds; negative
+    /// below.
+    pub bias_ratio: f64,
+    /// Workloads that are limited for this device.
+    pub limited: u32,
+    /// Those of them that reach their limits. The others wait for CPUs, or want no more.
+    pub reaching: u32,
 }
 
 /// Traffic that is not limited, of a device whose set-point cannot be held.
@@ -219,10 +234,6 @@ pub enum Why {
         /// The least that it demands: what it moved when no limit held it back, or moves now where that is
         /// more. How much it would move without a limit now is not known.
         demand_bytes_per_sec: BytesPerSec,
-        /// The most that it can demand, on all CPUs that it may use, by what it moves in a second of CPU time
-        /// now; nothing where that is not known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        demand_at_most_bytes_per_sec: Option<BytesPerSec>,
         /// How long ago no limit held it back; nothing where it was never seen so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen_free_ago_ns: Option<Nanos>,

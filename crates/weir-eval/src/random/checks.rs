@@ -37,14 +37,9 @@ impl Finding {
     }
 }
 
-/// The demands that plans spoke of.
+/// The largest demand that plans spoke of, by workload, in bytes per second.
 #[derive(Clone, Debug, Default)]
-pub struct SaidDemands {
-    /// The largest "at least", by workload, in bytes per second.
-    least: BTreeMap<String, f64>,
-    /// All "at most", by workload, in bytes per second.
-    at_most: BTreeMap<String, Vec<f64>>,
-}
+pub struct SaidDemands(BTreeMap<String, f64>);
 
 impl SaidDemands {
     /// Takes in a plan.
@@ -52,34 +47,19 @@ impl SaidDemands {
         for of in &plan.workloads {
             if let Why::Limited {
                 demand_bytes_per_sec,
-                demand_at_most_bytes_per_sec,
                 ..
             } = &of.why
             {
-                let id = of.id.as_str().to_owned();
-                if let Some(at_most) = demand_at_most_bytes_per_sec {
-                    let all = self.at_most.entry(id.clone()).or_default();
-                    all.push(at_most.get());
-                }
-                let most = self.least.entry(id).or_default();
+                let most = self.0.entry(of.id.as_str().to_owned()).or_default();
                 *most = most.max(demand_bytes_per_sec.get());
             }
         }
     }
 
-    fn least(&self, name: &str) -> Option<f64> {
+    fn of(&self, name: &str) -> Option<f64> {
         let end = format!("/{name}.scope");
-        let found = self.least.iter().find(|(id, _)| id.ends_with(&end));
+        let found = self.0.iter().find(|(id, _)| id.ends_with(&end));
         found.map(|(_, demand)| *demand)
-    }
-
-    /// The middle one of all "at most".
-    fn at_most(&self, name: &str) -> Option<f64> {
-        let end = format!("/{name}.scope");
-        let (_, all) = self.at_most.iter().find(|(id, _)| id.ends_with(&end))?;
-        let mut all = all.clone();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
     }
 }
 
@@ -285,16 +265,7 @@ impl Pair<'_> {
                 .twin(self.held, &w.name)
                 .map_or(0.0, |h| most(&h.bytes_per_sec));
             let free = most(&w.bytes_per_sec).max(held);
-            if let Some(at_most) = self.said.at_most(&w.name).filter(|_| free > 0.0) {
-                let mean = mean(measured(&w.bytes_per_sec));
-                all.push(Finding {
-                    check: "demand at most >= free",
-                    holds: at_most >= 0.95 * mean,
-                    figure: at_most / mean,
-                    of: Some(w.name.clone()),
-                });
-            }
-            if let Some(said) = self.said.least(&w.name).filter(|_| free > 0.0) {
+            if let Some(said) = self.said.of(&w.name).filter(|_| free > 0.0) {
                 all.push(Finding {
                     check: "demand <= 1.2 free",
                     holds: said <= 1.2 * free,

@@ -4,6 +4,7 @@
 mod conformance;
 mod contention;
 mod cpu_max;
+mod equals;
 mod fair_runs;
 mod full;
 mod harm;

@@ -164,6 +164,16 @@ fn control(out: &mut dyn Collect, snapshot: &Snapshot) {
             family.whole(&[("device", &state.id.to_string())], is_so);
         }
     }
+    let help =
+        "1 where limits have no effect left and the device stays beside its set-point; else 0.";
+    let metric = Metric::gauge("weir_cxl_saturated", "", help);
+    let mut family = Family::begin(out, metric);
+    for state in &snapshot.plan.devices {
+        if state.set_point_bytes_per_sec.is_some() {
+            let is_so = u64::from(state.saturation.is_some());
+            family.whole(&[("device", &state.id.to_string())], is_so);
+        }
+    }
     let help = "Factor by which the controller corrects its feed-forward; 1 is none.";
     let metric = Metric::gauge("weir_cxl_correction_ratio", "ratio", help);
     let mut family = Family::begin(out, metric);

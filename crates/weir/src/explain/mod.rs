@@ -7,8 +7,8 @@ mod migration;
 
 use crate::cli::ExplainArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::labels;
 use crate::output::text;
+use crate::output::{labels, set_point};
 use crate::recordings;
 use crate::run::screens::changes::{self, MachineChange};
 use crate::run::screens::publish::{self, is_live, wall_unix_ms};
@@ -263,7 +263,7 @@ fn page(
     // Writing into a String cannot fail, here and below.
     for device in &snapshot.plan.devices {
         let _ = writeln!(out, "{}", load::device_line(snapshot, device, &files.knees));
-        if let Some(why) = labels::unenforceable(device) {
+        if let Some(why) = set_point::not_held(device) {
             let _ = writeln!(out, "  {why}");
         }
         if let Some(kernel) = migration::line(device, &files.migration) {

@@ -7,7 +7,7 @@ use weir_core::rates::attribution::Provenance;
 use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
 use weir_core::seam::plan::{
-    Decision, DeviceState, DirectionTraffic, FairShare, SharedResource, TrafficBreakdown, Why,
+    Decision, DirectionTraffic, FairShare, SharedResource, TrafficBreakdown, Why,
 };
 use weir_core::seam::sched_stats::{EnqueueCost, Mode, SchedStats, WorkloadStats};
 use weir_core::{BytesPerSec, Nanos};
@@ -254,27 +254,6 @@ pub fn fair_share(fair: &FairShare) -> String {
     line
 }
 
-/// Why a device's set-point cannot be held, where that is so: a sentence without its full stop.
-pub fn unenforceable(device: &DeviceState) -> Option<String> {
-    let found = device.unenforceable.as_ref()?;
-    let largest = &found.largest;
-    let of = match &largest.workload {
-        None => "have no owner".to_owned(),
-        Some(id) => {
-            let why = largest.excluded.as_ref();
-            let why = why.map_or_else(String::new, |why| format!(", which is not limited: {why}"));
-            format!("are {}{why}", id.as_str())
-        }
-    };
-    let set_point = device.set_point_bytes_per_sec.map(text::rate);
-    Some(text::harmless(&format!(
-        "the set-point of {} cannot be held: {} are not limited, and {} of these {of}",
-        set_point.unwrap_or_default(),
-        text::rate(found.unlimited_bytes_per_sec),
-        text::rate(largest.bytes_per_sec),
-    )))
-}
-
 /// At most 8 cells.
 pub fn provenance(provenance: Provenance) -> &'static str {
     match provenance {
@@ -397,7 +376,6 @@ mod tests {
         let cut = Why::Limited {
             policy: "max-min".into(),
             demand_bytes_per_sec: rate(64.0 * mib),
-            demand_at_most_bytes_per_sec: None,
             seen_free_ago_ns: Some(weir_core::Nanos::from_millis(54_000)),
             device_bytes_per_sec: rate(0.0),
             asked_bytes_per_sec: Some(rate(1200.0 * mib)),

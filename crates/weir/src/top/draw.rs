@@ -6,8 +6,8 @@
 use super::help::{self, BOLD, DIM};
 use super::model::{DeviceRow, Model, TopRow};
 use super::table;
-use crate::output::labels;
 use crate::output::text;
+use crate::output::{labels, set_point};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -189,6 +189,8 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
         let of = found.largest.workload.as_ref();
         let of = of.map_or("no workload", |id| id.as_str());
         rest += &format!(" · cannot be held, for {}", text::harmless(of));
+    } else if let Some(found) = &device.state.saturation {
+        rest += &format!(" · not reached ({})", set_point::bias(found));
     }
     match &device.latency {
         Ok(mean) => {

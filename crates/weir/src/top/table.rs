@@ -3,7 +3,7 @@
 
 use super::model::{Model, TopRow};
 use super::{empty, headline};
-use crate::output::{labels, text};
+use crate::output::{labels, set_point, text};
 use crate::profile::waits_in::WaitsIn;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
@@ -289,7 +289,7 @@ pub(super) fn plain(model: &Model, source: &str) -> String {
             let _ = write!(out, ", load {}", load.name());
         }
         out.push('\n');
-        if let Some(why) = labels::unenforceable(&device.state) {
+        if let Some(why) = set_point::not_held(&device.state) {
             let _ = writeln!(out, "{}: {why}", device.state.id);
         }
     }

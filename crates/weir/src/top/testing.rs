@@ -48,6 +48,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
             correction_ratio: 1.0,
             planned_bytes_per_sec: None,
             unenforceable: None,
+            saturation: None,
         }],
         workloads: workloads(mib),
         ..Plan::default()
@@ -121,7 +122,6 @@ fn workloads(mib: f64) -> Vec<Decision> {
     let cut = Why::Limited {
         policy: "max-min".into(),
         demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
-        demand_at_most_bytes_per_sec: None,
         seen_free_ago_ns: Some(weir_core::Nanos::from_millis(63_000)),
         device_bytes_per_sec: BytesPerSec::new(mib * MIB),
         asked_bytes_per_sec: None,

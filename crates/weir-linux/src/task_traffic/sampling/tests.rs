@@ -134,6 +134,7 @@ fn device(bytes_per_sec: Option<f64>, set_point: Option<f64>) -> DeviceState {
         correction_ratio: 1.0,
         planned_bytes_per_sec: None,
         unenforceable: None,
+        saturation: None,
     }
 }
 

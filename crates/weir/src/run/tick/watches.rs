@@ -3,7 +3,7 @@
 
 use crate::cli::quantities::SetPoint;
 use crate::cli::settings::Settings;
-use crate::output::{labels, text};
+use crate::output::{set_point, text};
 use crate::run::screens::changes::{ChangeKind, MachineChange};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -93,7 +93,7 @@ impl HoldWatch {
             .retain(|id, _| devices.iter().any(|device| device.id == *id));
         for device in devices {
             let state = self.devices.entry(device.id).or_default();
-            let why = labels::unenforceable(device);
+            let why = set_point::not_held(device);
             if why.is_some() == state.is_said {
                 state.differs = 0;
                 continue;

@@ -174,7 +174,7 @@ fn record(scenario: &str, goal: &str, file: &str) {
 type Series = (&'static str, &'static str, fn(f64) -> f64);
 
 /// What a host in trouble says, by the seconds since the start.
-const TROUBLES: [Series; 27] = [
+const TROUBLES: [Series; 28] = [
     ("up", "", |_| 0.0),
     ("weir_build_info", "version=\"0.1.0\"", |_| 1.0),
     ("weir_ticks_total", "", |t| t * 20.0),
@@ -210,6 +210,7 @@ const TROUBLES: [Series; 27] = [
         |_| 4e9,
     ),
     ("weir_cxl_unenforceable", "device=\"cxl0\"", |_| 1.0),
+    ("weir_cxl_saturated", "device=\"cxl0\"", |_| 1.0),
     (
         "weir_cxl_request_latency_seconds",
         "device=\"cxl0\",source=\"probe\"",
