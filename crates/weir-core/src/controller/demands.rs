@@ -9,8 +9,8 @@
 //!   may use, so that it gets its fair part of what is left, and its limit rises until it does not reach
 //!   it, or until the set-point is shared out. No figure of the past decides that, and none can be wrong
 //!   for ever.
-//! * *seen* = what it moved when no limit held it back, or moves now where that is more: what operators are
-//!   told, with its age. It decides nothing but whether limits are worth what they take
+//! * *seen* = what it moved when no limit held it back: what operators are told, with its age. That, or what
+//!   it moves now where that is more, decides nothing but whether limits are worth what they take
 //!   ([`super::budgets::fair_parts`]).
 //! * *wanted* = the same in CPU time, for limits that are on their way out, and for policy drf.
 //!
@@ -45,6 +45,10 @@ const THROTTLED_RATIO: f64 = 0.05;
 /// and the correction winds up.
 const SEEN_STEPS: u32 = 4;
 
+/// A workload that has not run into its limit for so long moves what it would move without one, in seconds. A
+/// shorter time may be a wait for a CPU.
+const UNFELT_SECS: f64 = 2.0;
+
 /// Time over which it is taken what a workload was seen to move, in seconds: a sampling source has a single
 /// sample in an interval, or none.
 const SEEN_SECS: f64 = 1.0;
@@ -77,7 +81,9 @@ pub(super) struct DeviceDemand {
     pub bytes_per_sec: f64,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
-    /// When no limit held it back last.
+    /// What it moved when no limit held it back last; where it was never seen so, what it moves.
+    pub seen_free: f64,
+    /// When that was.
     pub seen_free_at: Option<Nanos>,
 }
 
@@ -130,10 +136,12 @@ pub(super) fn estimate(
             want(tracked, seen, context);
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
             let is_hidden = is_held || tracked.hold.pinned;
+            let is_unfelt = tracked.hold.calm_secs >= UNFELT_SECS;
+            let is_free = !is_hidden && (tracked.hold.in_force.is_none() || is_unfelt);
             for (load, demand) in tracked.loads.iter_mut().zip(all.iter_mut()) {
                 demand.intensity = load.intensity();
                 let mean = load.mean.get().unwrap_or(0.0);
-                if !is_hidden {
+                if is_free {
                     load.seen_free = mean;
                     load.seen_free_at = Some(context.at).filter(|_| mean > 0.0);
                 }
@@ -142,6 +150,7 @@ pub(super) fn estimate(
                     hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
                 demand.seen_free_at = load.seen_free_at;
                 demand.seen = load.seen_free.max(mean);
+                demand.seen_free = load.seen_free_at.map_or(mean, |_| load.seen_free);
             }
             count_blind(tracked, seen, all);
         }
@@ -161,6 +170,7 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         intensity: None,
         bytes_per_sec: 0.0,
         seen: 0.0,
+        seen_free: 0.0,
         seen_free_at: None,
     }
 }

@@ -209,7 +209,7 @@ fn limited(
     let budget = case.budget(device);
     Why::Limited {
         policy: case.context.config.policy.name().into(),
-        demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.seen)),
+        demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.seen_free)),
         seen_free_ago_ns: demand
             .and_then(|d| d.seen_free_at)
             .map(|at| Nanos(case.context.at.0.saturating_sub(at.0))),

@@ -231,8 +231,8 @@ pub enum Why {
     Limited {
         /// The name of the policy that made the split.
         policy: Cow<'static, str>,
-        /// The least that it demands: what it moved when no limit held it back, or moves now where that is
-        /// more. How much it would move without a limit now is not known.
+        /// What it moved when no limit held it back last; where it was never seen so, what it moves. How much
+        /// it would move without a limit now is not known.
         demand_bytes_per_sec: BytesPerSec,
         /// How long ago no limit held it back; nothing where it was never seen so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -240,7 +240,8 @@ pub enum Why {
         /// What the device moved in the interval before. It may be less than is shared out: demands decide,
         /// not traffic.
         device_bytes_per_sec: BytesPerSec,
-        /// The same of all users of the device together; nothing in recordings of old.
+        /// What all users of the device moved so, or move now where that is more, together; nothing in
+        /// recordings of old.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_bytes_per_sec: Option<BytesPerSec>,
     },

@@ -416,7 +416,7 @@ mod tests {
         let page = page(&snapshot, &chosen, &MachineFiles::default(), &[], 63_000);
         for part in [
             "cxl0 moves 200 MiB/s, set-point 160 MiB/s",
-            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: it moved 210 MiB/s without a limit, 1 min 3 s ago",
+            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: it moved 210 MiB/s when no limit held it back, 1 min 3 s ago",
             "budget 120 MiB/s",
             "throttled for 0.80 s in each second, sum of its CPUs",
             "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 4.20 ms apart at most, 6400 times queued at 250 ns each",

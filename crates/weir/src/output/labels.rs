@@ -206,10 +206,10 @@ pub fn why_long(why: &Why) -> String {
             let policy = text::harmless(policy);
             match seen_free_ago_ns {
                 Some(ago) => format!(
-                    "limited by {policy}: it moved {moved} without a limit, {} ago",
+                    "limited by {policy}: it moved {moved} when no limit held it back, {} ago",
                     text::ago(ago.0 / 1_000_000)
                 ),
-                None => format!("limited by {policy}: it was not seen without a limit"),
+                None => format!("limited by {policy}: it was never seen without a limit"),
             }
         }
         Why::AtFloor => "limited to the floor that every workload keeps".to_owned(),
@@ -382,7 +382,7 @@ mod tests {
         };
         assert_eq!(
             why_long(&cut),
-            "limited by max-min: it moved 64.0 MiB/s without a limit, 54 s ago"
+            "limited by max-min: it moved 64.0 MiB/s when no limit held it back, 54 s ago"
         );
     }
 

@@ -343,7 +343,10 @@ mod tests {
         model.add(snapshot(0, 200.0));
         let is_heavy = |row: &&TopRow| row.verdict.id.as_str().contains("fio-heavy");
         let heavy = model.rows().iter().find(is_heavy).unwrap();
-        for (width, wanted) in [(130, " limited"), (220, "without a limit, 1 min 3 s ago")] {
+        for (width, wanted) in [
+            (130, " limited"),
+            (220, "when no limit held it back, 1 min 3 s ago"),
+        ] {
             let line = Layout::new(width, longest_name(model.rows()), false).line(heavy);
             assert!(line.trim_end().ends_with(wanted), "{width}: {line}");
         }
