@@ -58,8 +58,8 @@ const RESTS: f64 = 10.0;
 /// A limit that was off by more than this part of it, in the mean over this time, is written at the latest so
 /// long after its last write. Else equal users would stay apart by what the dead band allows.
 const EVEN_RATIO: f64 = 0.015;
-const LASTING_SECS: f64 = 1.5;
-const EVEN_SECS: f64 = 3.0;
+const LASTING_SECS: f64 = 3.0;
+const EVEN_SECS: f64 = 6.0;
 
 /// Most such writes in one step: each gives a quota away.
 const EVEN_WRITES: usize = 1;
