@@ -8,7 +8,7 @@ use criterion::{
 };
 use std::hint::black_box;
 use weir_core::policy::drf::{Flow, Need, Resource, ResourceKind, fill};
-use weir_core::policy::{Demand, Policy, split};
+use weir_core::policy::{Demand, split};
 use weir_core::rates::attribution::{AccessSignal, attribute};
 use weir_core::rates::bandwidth::{Meter, device_rates};
 use weir_core::seam::observation::{GroupReading, Missing, Use, WorkloadKind, WorkloadReading};
