@@ -278,3 +278,32 @@ fn want(tracked: &mut WorkloadState, seen: &WorkloadSignals, context: &StepConte
         tracked.wanted = (tracked.wanted + fade * (smooth - tracked.wanted)).max(smooth);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::Config;
+    use crate::seam::observation::Observation;
+    use crate::seam::topology::Description;
+    use crate::units::BytesPerSec;
+
+    #[test]
+    fn a_rise_counts_at_once_only_where_the_device_shows_it_too() {
+        let config = Config::default();
+        let (machine, seen) = (Description::default(), Observation::default());
+        let context = StepContext::begin(&mut State::default(), &config, &machine, &seen);
+        let sample = Estimate {
+            bytes_per_sec: BytesPerSec::new(4e8),
+            provenance: Provenance::Sampled,
+        };
+        let smooth_after = |has_jumped| {
+            let mut device = DeviceTrack::new(DeviceId(0));
+            (device.setpoint.target, device.has_jumped) = (Some(1e9), has_jumped);
+            let mut load = DeviceUse::new(DeviceId(0));
+            measure(&mut load, sample, Some(0.1), Some(&device), &context);
+            load.smooth
+        };
+        assert_eq!(smooth_after(true), 4e8);
+        assert!(smooth_after(false) < 2e8, "a single sample is no new load");
+    }
+}

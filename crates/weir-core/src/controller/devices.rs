@@ -110,7 +110,7 @@ impl LimitCounts {
 }
 
 impl DeviceTrack {
-    fn new(id: DeviceId) -> Self {
+    pub(super) fn new(id: DeviceId) -> Self {
         DeviceTrack {
             id,
             setpoint: Setpoint::default(),

@@ -439,3 +439,24 @@ fn by_id(seen: &[WorkloadReading]) -> Vec<usize> {
     }
     order
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_came_back_soon_is_kept_longer_each_time_and_that_is_forgotten() {
+        let mut relapse = Relapse::default();
+        let mut at_secs = 100;
+        let mut again_after = |secs: u64| {
+            relapse.released_at = Some(Nanos(at_secs * 1_000_000_000));
+            at_secs += secs;
+            relapse.begin(Nanos(at_secs * 1_000_000_000));
+            relapse.wait_secs
+        };
+        let waits: Vec<f64> = (0..7).map(|_| again_after(1)).collect();
+        assert_eq!(waits, [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
+        let waits: Vec<f64> = (0..6).map(|_| again_after(30)).collect();
+        assert_eq!(waits, [30.0, 15.0, 7.5, 3.75, 1.875, 0.0]);
+    }
+}

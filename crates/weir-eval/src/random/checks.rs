@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked of a run, by the simulator's truth: the same scenario and seed without weir, and with it.
+//! The checks of a scenario, by the simulator's truth: the same seed runs without weir, and with it.
 
 use super::generator::{MEASURE_SEC, SETTLE_SEC, Traits};
 use std::collections::BTreeMap;
