@@ -27,11 +27,14 @@ const NORMAL: f64 = 100.0;
 
 impl CpuScheduler for Eevdf {
     fn wake(&self, m: &mut Machine, task: u32) {
-        work_off(m, task);
+        let left = m.tasks[task as usize].last_cpu;
+        work_off(m, left, task);
         let cpu = select::select_cpu(m, task);
         let group = m.tasks[task as usize].workload;
         if m.workloads[group as usize].quota.is_throttled(cpu) {
-            m.tasks[task as usize].at = At::Throttled(cpu);
+            let (_, mean) = load(m, cpu);
+            let (t, now) = (&mut m.tasks[task as usize], m.now);
+            (t.at, t.vruntime, t.slept_at) = (At::Throttled(cpu), mean - t.lag, now);
             return;
         }
         // A current task that finds its quota used up here loses the CPU at its next tick.
@@ -156,19 +159,20 @@ impl CpuScheduler for Eevdf {
     }
 }
 
-/// A debt becomes smaller while others run on the CPU where the task went to sleep.
-fn work_off(m: &mut Machine, task: u32) {
+/// A debt becomes smaller while others run on the CPU whose queue the task left. Its virtual time is of that
+/// queue, and says nothing beside the mean of another.
+fn work_off(m: &mut Machine, cpu: u32, task: u32) {
     let t = &m.tasks[task as usize];
-    if t.lag >= 0.0 {
+    let (debt, slept_at) = (t.lag, t.slept_at);
+    if debt >= 0.0 {
         return;
     }
-    let (cpu, slept_at) = (t.last_cpu, t.slept_at);
     m.charge(cpu);
     let (weight, mean) = load(m, cpu);
     let t = &mut m.tasks[task as usize];
     t.lag = if weight > 0.0 && m.cpus[cpu as usize].busy_since <= slept_at {
         // Beside the task the mean is nearer to it.
-        ((mean - t.vruntime) * weight / (weight + t.weight)).min(0.0)
+        ((mean - t.vruntime) * weight / (weight + t.weight)).clamp(debt, 0.0)
     } else {
         0.0
     };
@@ -194,7 +198,7 @@ pub(crate) fn release(m: &mut Machine, group: u32, cpus: &[u32]) {
         for task in m.workloads[group as usize].tasks.clone() {
             if m.tasks[task as usize].at == At::Throttled(cpu) {
                 m.charge(cpu);
-                work_off(m, task);
+                work_off(m, cpu, task);
                 enqueue(m, cpu, task);
             }
         }
