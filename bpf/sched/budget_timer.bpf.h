@@ -272,13 +272,17 @@ static void record_park_time(struct workload_ctx *wctx, struct task_ctx *taskc, 
 		wctx->worst_ns = now - taskc->parked_at;
 }
 
-/* Moves a task from its parking queue to a run queue; false if it had left the queue. */
+/*
+ * Moves a task from its parking queue to a run queue; false if it had left the queue. It has less
+ * credit than a task that wakes: else that one would wait behind each task that a budget held back. With none
+ * it would wait for all others before it runs, and its workload would not use up its budget.
+ */
 static bool release_task(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct task_ctx *taskc)
 {
 	if (!full_mode)
 		return scx_bpf_dsq_move(it, p, RUN_QUEUE, 0);
 	if (taskc) {
-		taskc->vtime = weir_vtime_resume(taskc->vtime, vtime_now, WEIR_WAKEUP_CREDIT_NS);
+		taskc->vtime = weir_vtime_resume(taskc->vtime, vtime_now, WEIR_RELEASE_CREDIT_NS);
 		scx_bpf_dsq_move_set_vtime(it, taskc->vtime);
 	}
 	return scx_bpf_dsq_move_vtime(it, p, queue_of(scx_bpf_task_cpu(p)), 0);

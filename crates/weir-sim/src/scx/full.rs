@@ -15,7 +15,7 @@
 use super::{self as scx, Comes, Ext, Rule};
 use crate::cpu::CpuScheduler;
 use crate::engine::machine::Machine;
-use weir_sched::{PREEMPT_LAG_NS, WAKEUP_CREDIT_NS};
+use weir_sched::{PREEMPT_LAG_NS, RELEASE_CREDIT_NS, WAKEUP_CREDIT_NS};
 
 /// The task that runs on a CPU: since when, and its virtual time and its workload's sum then (`struct
 /// cpu_ctx`).
@@ -93,6 +93,14 @@ impl Full {
     pub(crate) fn place(&mut self, task: u32) -> u64 {
         let member = &mut self.members[task as usize];
         member.vtime = weir_sched::vtime_resume(member.vtime, self.vtime_now, WAKEUP_CREDIT_NS);
+        member.vtime
+    }
+
+    /// Its place when its workload's budget lets it go on: behind tasks that woke meanwhile
+    /// (`release_task`).
+    pub(crate) fn place_released(&mut self, task: u32) -> u64 {
+        let member = &mut self.members[task as usize];
+        member.vtime = weir_sched::vtime_resume(member.vtime, self.vtime_now, RELEASE_CREDIT_NS);
         member.vtime
     }
 
@@ -245,6 +253,15 @@ mod tests {
         full.begin(0, 0, 0, 0);
         full.begin_to_want(1, 1, false);
         assert_eq!(full.place(1), 50_000_000 - WAKEUP_CREDIT_NS);
+        // A task that a budget lets go on runs only until one wakes.
+        full.members[2].vtime = 1;
+        let released = full.place_released(2);
+        full.begin(1, 2, 2, 0);
+        assert!(
+            full.is_ahead(1, 50_000_000 - WAKEUP_CREDIT_NS, 0),
+            "{released}"
+        );
+        full.end(1, 2, 2, 0);
         full.begin_to_want(2, 2, true);
         assert_eq!(full.place(2), 50_000_000);
         assert!(!full.is_ahead(0, 50_000_000 - PREEMPT_LAG_NS, 0));

@@ -102,6 +102,16 @@ impl Ext {
         key
     }
 
+    /// The same for a task that was parked.
+    fn queue_released(&mut self, task: u32) -> u64 {
+        let key = match &mut self.rule {
+            Rule::Partial(_) => 0,
+            Rule::Full(full) => full.place_released(task),
+        };
+        self.queue.push(key, task);
+        key
+    }
+
     pub(crate) fn queued(&self) -> impl Iterator<Item = u32> + '_ {
         self.queue.0.iter().map(|(_, task)| *task)
     }

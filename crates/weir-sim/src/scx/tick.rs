@@ -37,7 +37,7 @@ impl Ext {
                 self.stats.open(workload);
             }
             self.parked[workload].pop_front();
-            going.push((task, self.queue_up(task)));
+            going.push((task, self.queue_released(task)));
         }
         going
     }
