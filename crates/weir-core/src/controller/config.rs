@@ -87,7 +87,7 @@ impl Default for Config {
             intensity_alpha: 0.2,
             bandwidth_alpha: None,
             min_write_interval_ms: 600,
-            limited_weight_ratio: 0.6,
+            limited_weight_ratio: 1.0,
             weights: BTreeMap::new(),
         }
     }

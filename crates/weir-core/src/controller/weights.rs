@@ -9,10 +9,13 @@
 //!   third of its weight, times [`super::Config::limited_weight_ratio`]. So the weight of a limit that is
 //!   being raised comes back with it, before the limit goes, and the workload still gets what its limit
 //!   allows.
-//! - What it *would use* is seen: CPU time used and time held back together. It is learned over
-//!   [`RISE_SECS`], so that the device's correction can follow, and forgotten over [`MEMORY_SECS`], so that a
-//!   workload that slept wakes with the weight that it went to sleep with. One that runs and does not reach
-//!   its limit gets weight back within [`WAITING_SECS`].
+//! - What it *would use* is what it gets while it is not held back: CPU time used ÷ the part of the time in
+//!   which it competes. Time held back is not all time that it would have run, where others want the CPUs
+//!   too. With a weight w it then gets at least w times what it would get with its own; that part settles at
+//!   √(limit × would use), which is never below the limit: the weight does not take what the limit gives.
+//! - It is learned over [`RISE_SECS`], so that the device's correction can follow, and forgotten over
+//!   [`MEMORY_SECS`], so that a workload that slept wakes with the weight that it went to sleep with. One
+//!   that runs and does not reach its limit gets weight back within [`WAITING_SECS`].
 //! - A weight changes when it is off by more than [`DEAD_BAND`]; at most [`CHANGES_PER_STEP`] in a step,
 //!   round-robin. Each is a line in the journal and a write of `cpu.weight`, which takes the lock of every
 //!   CPU's run queue.
@@ -45,6 +48,9 @@ const WAITING_SECS: f64 = 4.0;
 
 /// CPU use below which it is taken as asleep.
 const IDLE_CPUS: f64 = 0.01;
+
+/// CPU time of an interval is off by as much, relative to one CPU.
+const CPUS_TOLERANCE: f64 = 0.05;
 
 /// Most weights that change in one step.
 const CHANGES_PER_STEP: usize = 16;
@@ -124,7 +130,7 @@ fn would_use(
     let Some(cpus) = found.signals.cpu else {
         return hold.would_use;
     };
-    let now = cpus + found.signals.throttled_ratio;
+    let now = competing(cpus, found.signals.throttled_ratio);
     let waits = !hold.pinned && cpus > IDLE_CPUS;
     let gain = match (now > hold.would_use, waits) {
         (true, _) => gains.rise,
@@ -133,6 +139,13 @@ fn would_use(
     };
     hold.would_use += (now - hold.would_use) * gain;
     hold.would_use
+}
+
+/// What it gets on the CPUs that its tasks are on, in the time in which no limit holds them back, in CPUs.
+/// They are on at least as many CPUs as they used and were held back on together.
+fn competing(used: f64, held: f64) -> f64 {
+    let on = (used + held - CPUS_TOLERANCE).ceil().max(1.0);
+    (used * on / (on - held).max(CPUS_TOLERANCE)).min(used + held)
 }
 
 /// The limit that it has or gets, and keeps.
@@ -168,4 +181,55 @@ fn by_turns(state: &mut State, mut due: Vec<(usize, f64)>, at: Nanos) -> Vec<Wei
     }
     changes.sort_by(|a, b| a.workload.cmp(&b.workload));
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_competes_is_not_all_of_the_time_that_a_limit_holds_back() {
+        let cases = [
+            // Alone on its CPU: all of it.
+            ((0.3, 0.7), 1.0),
+            // Beside another task: of 0.6 of the time it has half.
+            ((0.3, 0.4), 0.5),
+            // It is not held back.
+            ((0.5, 0.0), 0.5),
+            // Three threads and a part of a fourth.
+            ((1.5, 2.0), 3.0),
+            ((0.0, 1.0), 0.0),
+        ];
+        for ((used, held), wanted) in cases {
+            let got = competing(used, held);
+            assert!(
+                (got - wanted).abs() < 1e-9,
+                "{used}, {held}: {got}, {wanted}"
+            );
+        }
+    }
+
+    /// With the weight that follows, what it gets settles above its limit, whatever weight others have
+    /// together.
+    #[test]
+    fn a_lowered_weight_never_takes_what_the_limit_gives() {
+        for others in [0.1, 0.5, 1.0, 3.0, 20.0] {
+            for limit_ratio in [0.05, 0.2, 0.5, 0.8, 0.97] {
+                let gets = |weight: f64| weight / (weight + others);
+                let limit = limit_ratio * gets(1.0);
+                let mut weight: f64 = 1.0;
+                for _ in 0..2000 {
+                    // Once it has its limit it is held back for the rest of the time.
+                    let competes = (limit / gets(weight)).min(1.0);
+                    let used = gets(weight) * competes;
+                    let would_use = competing(used, 1.0 - competes);
+                    weight += 0.05 * ((limit / would_use).clamp(LEAST, 1.0) - weight);
+                }
+                assert!(
+                    gets(weight) >= limit * 0.999,
+                    "{others}, {limit_ratio}: {weight}"
+                );
+            }
+        }
+    }
 }

@@ -147,13 +147,14 @@ struct Compared {
 
 /// Where all CPUs are wanted, limits by `cpu.max` alone make light users wait for a CPU longer than no limits
 /// do: a light user that wakes is put on an idle CPU, which is one that a limited reader has left, and waits
-/// behind it once it is released. With the weight that goes with their limits these readers wait instead.
-/// `p99_max`: the 99th percentile as a part of that without control. `bias_max`: what weights cost of the
+/// behind it once it is released. With the weight that goes with their limits these readers wait instead, as
+/// far as that takes nothing of what their limits give. `p99_max`: the 99th percentile as a part of that
+/// without control. `alone_max`: the same of that by limits alone. `bias_max`: what weights cost of the
 /// set-point at most. Where loads stay they cost next to nothing.
 fn light_users_do_not_wait_behind_limited_ones(
     text: &str,
     measure_sec: f64,
-    (p99_max, bias_max): (f64, f64),
+    (p99_max, alone_max, bias_max): (f64, f64, f64),
 ) -> Compared {
     let scenario = scenario(text, &[], measure_sec);
     let without = runs(&scenario, &ControllerKind::None, SEEDS);
@@ -166,7 +167,7 @@ fn light_users_do_not_wait_behind_limited_ones(
         without.p99_us, alone.p99_us, held.p99_us, alone.bias_ratio, held.bias_ratio
     );
     assert!(held.p99_us <= p99_max * without.p99_us, "{name}");
-    assert!(held.p99_us < 0.9 * alone.p99_us, "{name}");
+    assert!(held.p99_us < alone_max * alone.p99_us, "{name}");
     assert!(
         alone.p99_us > 1.03 * without.p99_us,
         "{name}: no longer so?"
@@ -180,12 +181,11 @@ fn light_users_do_not_wait_behind_limited_ones(
     }
 }
 
-/// Their weight is learned anew as they come back, so a part of the waits stays (144 seeds: 1.58 times those
-/// without control; limits alone 2.06). It is the full CPUs: with
-/// three fewer workers nothing is left of the waits.
+/// Their weight is learned anew as they come back, so most of the waits stay. It is the full CPUs: with three
+/// fewer workers nothing is left of the waits.
 #[test]
 fn light_users_wait_less_behind_readers_that_come_and_go() {
-    let full = light_users_do_not_wait_behind_limited_ones(ON_OFF, 24.0, (1.85, 0.035));
+    let full = light_users_do_not_wait_behind_limited_ones(ON_OFF, 24.0, (2.4, 0.96, 0.035));
     let free = scenario(ON_OFF, &[("count = 39", "count = 36")], 24.0);
     for variant in [
         ControllerKind::weir(&free),
@@ -196,27 +196,34 @@ fn light_users_wait_less_behind_readers_that_come_and_go() {
     }
 }
 
-/// 144 seeds have 1.18 times the waits without control; limits alone 2.45.
 #[test]
 fn light_users_wait_less_behind_writers() {
-    light_users_do_not_wait_behind_limited_ones(WRITES, 20.0, (1.45, 0.005));
+    light_users_do_not_wait_behind_limited_ones(WRITES, 20.0, (2.2, 0.85, 0.005));
 }
 
 #[test]
 fn light_users_do_not_wait_behind_workloads_in_phases() {
-    light_users_do_not_wait_behind_limited_ones(PHASES, 30.0, (1.03, 0.06));
+    let scenario = scenario(PHASES, &[], 30.0);
+    let without = runs(&scenario, &ControllerKind::None, SEEDS);
+    let held = runs(&scenario, &ControllerKind::weir(&scenario), SEEDS);
+    println!(
+        "{:.0} us without, {:.0} with weir",
+        without.p99_us, held.p99_us
+    );
+    assert!(held.p99_us <= 1.03 * without.p99_us);
+    assert!(held.bias_ratio.abs() <= 0.04, "{}", held.bias_ratio);
 }
 
 #[test]
 fn many_light_users_do_not_wait_behind_big_ones() {
-    light_users_do_not_wait_behind_limited_ones(SMALL, 20.0, (1.03, 0.005));
+    light_users_do_not_wait_behind_limited_ones(SMALL, 20.0, (1.07, 1.0, 0.005));
 }
 
 /// Also: a limit's period that is a multiple of what programs wake at makes some of them meet a burst of a
 /// limited reader at each wake-up, 5 ms here. The default is not.
 #[test]
 fn a_light_user_does_not_wait_behind_heavy_readers() {
-    let usual = light_users_do_not_wait_behind_limited_ones(BUSY, 60.0, (1.03, 0.005));
+    let usual = light_users_do_not_wait_behind_limited_ones(BUSY, 60.0, (1.03, 0.8, 0.005));
     let (without, alone) = (usual.without.p99_us, usual.alone.p99_us);
     // 72 seeds have 18 % more than without control.
     assert!(alone < 1.2 * without, "{alone} and {without}");
@@ -224,7 +231,7 @@ fn a_light_user_does_not_wait_behind_heavy_readers() {
     in_step.control.period_ms = Some(10);
     let limits = ControllerKind::weir_without_weights(&in_step);
     let met = runs(&in_step, &limits, SEEDS).p99_us;
-    assert!(met > 1.1 * alone, "{met} and {alone}");
+    assert!(met > 1.04 * alone, "{met} and {alone}");
 }
 
 /// Each step changes some of hundreds of limits by more than a quarter. The device's correction must go on

@@ -172,7 +172,7 @@ pub struct LoopArgs {
     pub period: Option<Span>,
 
     /// Weight (cpu.weight) of a limited workload: this part of what its limit is of the CPU time that it
-    /// would use; off leaves weights alone [default: 60%]
+    /// would use; off leaves weights alone [default: 100%]
     #[arg(long, value_name = "PERCENT|off")]
     pub limited_weight: Option<LimitedWeight>,
 

@@ -45,7 +45,7 @@ const INITIAL: [(&str, Initial); 31] = [
     ("probe", Initial::Default("false")),
     ("interval", Initial::Default("\"50ms\"")),
     ("period", Initial::Default("\"20.6ms\"")),
-    ("limited-weight", Initial::Default("\"60%\"")),
+    ("limited-weight", Initial::Default("\"100%\"")),
     (
         "exclude",
         Initial::None("[\"/system.slice/postgresql*\", \"/system.slice/ssh.service\"]"),
