@@ -24,7 +24,6 @@ use super::signals::{Signals, WorkloadSignals};
 use super::state::{DeviceUse, GroupUse, State, WorkloadState, writes_kept};
 use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
-use crate::units::Nanos;
 use std::ops::Range;
 
 /// Less CPU than this says nothing about κ.
@@ -81,10 +80,6 @@ pub(super) struct DeviceDemand {
     pub bytes_per_sec: f64,
     /// What it was seen to move without a limit, or moves now where that is more.
     pub seen: f64,
-    /// What it moved when no limit held it back last; where it was never seen so, what it moves.
-    pub seen_free: f64,
-    /// When that was.
-    pub seen_free_at: Option<Nanos>,
 }
 
 /// Demands of all workloads.
@@ -117,9 +112,11 @@ pub(super) fn estimate(
         all: Vec::with_capacity(workloads.len()),
         ranges: Vec::with_capacity(workloads.len()),
     };
-    for device in devices.iter_mut() {
+    let watch = |device: &mut DeviceTrack| {
         device.watch_jumps(&rates.devices, context.gains.alpha);
-    }
+        LoadWatch::of(device, context)
+    };
+    let watches: Vec<LoadWatch> = devices.iter_mut().map(watch).collect();
     let kept = writes_kept(context.dt);
     for (tracked, seen) in workloads.iter_mut().zip(&signals.workloads) {
         tracked.hold.age(kept);
@@ -128,29 +125,23 @@ pub(super) fn estimate(
         let all = demands.all.get_mut(begin..).unwrap_or_default();
         if seen.index.is_some() {
             add_parts(tracked, all, (seen, signals), parts, context.dt);
-            for (load, demand) in tracked.loads.iter_mut().zip(all.iter()) {
-                let known = devices.binary_search_by_key(&load.device, |d| d.id).ok();
-                let device = known.and_then(|i| devices.get(i));
-                measure(load, demand.bandwidth, seen.cpu, device, context);
-            }
             want(tracked, seen, context);
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
             let is_hidden = is_held || tracked.hold.pinned;
             let is_unfelt = tracked.hold.calm_secs >= UNFELT_SECS;
             let is_free = !is_hidden && (tracked.hold.in_force.is_none() || is_unfelt);
             for (load, demand) in tracked.loads.iter_mut().zip(all.iter_mut()) {
+                let known = watches.binary_search_by_key(&load.device, |d| d.id).ok();
+                let watch = known.and_then(|i| watches.get(i));
+                measure(load, demand.bandwidth, seen.cpu, watch, context);
                 demand.intensity = load.intensity();
-                let mean = load.mean.get().unwrap_or(0.0);
                 if is_free {
-                    load.seen_free = mean;
-                    load.seen_free_at = Some(context.at).filter(|_| mean > 0.0);
+                    (load.free_mean, load.free_at) = (load.mean, context.at);
                 }
                 let hidden = demand.intensity.filter(|_| is_hidden);
                 demand.bytes_per_sec =
                     hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
-                demand.seen_free_at = load.seen_free_at;
-                demand.seen = load.seen_free.max(mean);
-                demand.seen_free = load.seen_free_at.map_or(mean, |_| load.seen_free);
+                demand.seen = load.free_mean.max(load.mean);
             }
             count_blind(tracked, seen, all);
         }
@@ -170,8 +161,6 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
         intensity: None,
         bytes_per_sec: 0.0,
         seen: 0.0,
-        seen_free: 0.0,
-        seen_free_at: None,
     }
 }
 
@@ -209,45 +198,68 @@ fn count_blind(tracked: &mut WorkloadState, seen: &WorkloadSignals, demands: &[D
     *steps = if is_blind { steps.saturating_add(1) } else { 0 };
 }
 
+/// What a device says of the loads on it, the same for all of them.
+struct LoadWatch {
+    id: DeviceId,
+    /// Things are changing by our own doing.
+    is_changing: bool,
+    /// A rise above this is a new load; nothing is while the device itself moves no more than before.
+    jump: f64,
+}
+
+impl LoadWatch {
+    fn of(device: &DeviceTrack, context: &StepContext<'_>) -> Self {
+        let target = device.setpoint.target.filter(|_| device.has_jumped);
+        LoadWatch {
+            id: device.id,
+            is_changing: device.settling(context.at) || device.unsettled(context.at),
+            jump: target.map_or(f64::INFINITY, |t| t * devices::JUMP_OF_SET_POINT),
+        }
+    }
+}
+
 /// Takes one interval into κ and into the smoothed bandwidth.
 fn measure(
     load: &mut DeviceUse,
     bandwidth: Estimate,
     cpu: Option<f64>,
-    device: Option<&DeviceTrack>,
+    device: Option<&LoadWatch>,
     context: &StepContext<'_>,
 ) {
     if bandwidth.provenance == Provenance::Unknown {
         return;
     }
     let smooth = context.gains.alpha;
-    let is_changing = device.is_some_and(|d| d.settling(context.at) || d.unsettled(context.at));
-    let alpha = match is_changing {
+    let alpha = match device.is_some_and(|d| d.is_changing) {
         true => smooth.max(FAST_ALPHA),
         false => smooth,
     };
-    let target = device.and_then(|d| d.setpoint.target);
     let rate = bandwidth.bytes_per_sec.get();
     load.seen_steps = load.seen_steps.saturating_add(1);
     let least = (context.dt / SEEN_SECS).min(1.0);
-    load.mean
-        .push(least.max(1.0 / f64::from(load.seen_steps)), rate);
-    let jump = target.map_or(f64::INFINITY, |t| t * devices::JUMP_OF_SET_POINT);
-    let has_jumped = device.is_some_and(|d| d.has_jumped);
-    if has_jumped && rate > 2.0 * load.smooth && rate - load.smooth > jump {
+    let weight = least.max(1.0 / f64::from(load.seen_steps));
+    mix(&mut load.mean, weight, rate);
+    let jump = device.map_or(f64::INFINITY, |d| d.jump);
+    if rate > 2.0 * load.smooth && rate - load.smooth > jump {
         load.smooth = rate;
     } else {
         load.smooth += smooth * (rate - load.smooth);
     }
     let Some(cpu) = cpu else { return };
+    // Bytes that arrive in an interval without CPU time belong to CPU time of the one before.
+    if cpu > IDLE_CPUS || (rate > 0.0 && load.samples > 0) {
+        let alpha = if load.samples == 0 { 1.0 } else { alpha };
+        mix(&mut load.bytes, alpha, rate);
+        mix(&mut load.cpu, alpha, cpu);
+    }
     if cpu > IDLE_CPUS {
         load.samples = load.samples.saturating_add(1);
     }
-    // Bytes that arrive in an interval without CPU time belong to CPU time of the one before.
-    if cpu > IDLE_CPUS || (rate > 0.0 && load.samples > 0) {
-        load.bytes.push(alpha, rate);
-        load.cpu.push(alpha, cpu);
-    }
+}
+
+/// Takes a value into a mean, with this weight: 1 for the first.
+fn mix(mean: &mut f64, weight: f64, value: f64) {
+    *mean = weight * value + (1.0 - weight) * *mean;
 }
 
 fn want(tracked: &mut WorkloadState, seen: &WorkloadSignals, context: &StepContext<'_>) {
@@ -300,7 +312,8 @@ mod tests {
             let mut device = DeviceTrack::new(DeviceId(0));
             (device.setpoint.target, device.has_jumped) = (Some(1e9), has_jumped);
             let mut load = DeviceUse::new(DeviceId(0));
-            measure(&mut load, sample, Some(0.1), Some(&device), &context);
+            let watch = LoadWatch::of(&device, &context);
+            measure(&mut load, sample, Some(0.1), Some(&watch), &context);
             load.smooth
         };
         assert_eq!(smooth_after(true), 4e8);

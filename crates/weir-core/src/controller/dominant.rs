@@ -287,12 +287,11 @@ impl DividedResources<'_> {
 
 /// Says what a workload is short of.
 pub(super) fn name_the_shortage(
-    budget: &mut WorkloadBudget,
-    tracked: &mut WorkloadState,
-    seen: &WorkloadSignals,
+    (budget, fair): (&mut WorkloadBudget, &Option<FairShare>),
+    (tracked, seen): (&mut WorkloadState, &WorkloadSignals),
     context: &StepContext<'_>,
 ) {
-    if let (Some((device, limit)), Some(fair)) = (&mut budget.short_on, budget.fair) {
+    if let (Some((device, limit)), Some(fair)) = (&mut budget.short_on, fair) {
         match (fair.held_back_by, fair.dominant) {
             (Some(SharedResource::Cpu), SharedResource::Device(dominant)) => {
                 *device = dominant;

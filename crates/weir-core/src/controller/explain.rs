@@ -7,12 +7,14 @@ use super::budgets::{DeviceBudget, Unlimited};
 use super::demands::DeviceDemand;
 use super::devices::DeviceTrack;
 use super::findings::{StepContext, StepFindings, WorkloadFindings};
-use super::state::{LimitRequest, LimitState, State, WorkloadState};
+use super::state::{DeviceUse, LimitRequest, LimitState, State, WorkloadState};
 use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
 use crate::rates::bandwidth::DeviceRate;
 use crate::seam::observation::WorkloadReading;
-use crate::seam::plan::{Decision, DeviceState, Saturation, Unenforceable, UnlimitedTraffic, Why};
+use crate::seam::plan::{
+    Decision, DeviceState, FairShare, Saturation, Unenforceable, UnlimitedTraffic, Why,
+};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 
 /// What every reason is drawn from.
@@ -52,12 +54,14 @@ impl Explanation<'_> {
     /// The verdicts, by workload id.
     pub fn verdicts(&self) -> Vec<Decision> {
         let mut verdicts = Vec::with_capacity(self.state.workloads.len());
-        for (tracked, found) in self.state.workloads.iter().zip(self.found.workloads()) {
+        let each = self.state.workloads.iter().zip(self.found.workloads());
+        for (position, (tracked, found)) in each.enumerate() {
             let index = found.signals.index;
             let seen = index.and_then(|i| self.context.seen.workloads.get(i));
             let is_involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
             if let Some(seen) = seen.filter(|_| is_involved) {
-                verdicts.push(verdict(self, tracked, &found, seen));
+                let fair = self.found.budgets.fair.get(position).copied().flatten();
+                verdicts.push(verdict(self, tracked, &found, (seen, fair)));
             }
         }
         verdicts
@@ -102,7 +106,7 @@ fn verdict(
     case: &Explanation<'_>,
     tracked: &WorkloadState,
     found: &WorkloadFindings<'_>,
-    seen: &WorkloadReading,
+    (seen, fair): (&WorkloadReading, Option<FairShare>),
 ) -> Decision {
     let nothing = Estimate {
         provenance: Provenance::Counted,
@@ -122,7 +126,7 @@ fn verdict(
         limit_cpus: tracked.hold.in_force.map(CpuShare::new),
         limited_weight: seen.limited_weight.clone(),
         throttled_ns: seen.throttled_ns.ok().copied(),
-        fair: found.budget.fair,
+        fair,
         why: why(case, tracked, found, seen),
     }
 }
@@ -201,7 +205,9 @@ fn limited(
     if found.is_at_floor(limit, &case.context.gains, actuator) {
         return Why::AtFloor;
     }
-    let demand = found.demands.iter().find(|d| d.device == device);
+    let load = tracked.loads.iter().find(|l| l.device == device);
+    let free = load.and_then(DeviceUse::seen_free);
+    let now = load.map_or(0.0, |load| load.mean);
     let rate = case.position(device).and_then(|i| {
         let rate = case.found.rates.devices.get(i)?;
         rate.total().ok()
@@ -209,10 +215,8 @@ fn limited(
     let budget = case.budget(device);
     Why::Limited {
         policy: case.context.config.policy.name().into(),
-        demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.seen_free)),
-        seen_free_ago_ns: demand
-            .and_then(|d| d.seen_free_at)
-            .map(|at| Nanos(case.context.at.0.saturating_sub(at.0))),
+        demand_bytes_per_sec: BytesPerSec::new(free.map_or(now, |(seen, _)| seen)),
+        seen_free_ago_ns: free.map(|(_, at)| Nanos(case.context.at.0.saturating_sub(at.0))),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
         asked_bytes_per_sec: budget.map(|budget| BytesPerSec::new(budget.demanded)),
     }

@@ -83,7 +83,7 @@ pub(super) struct WorkloadFindings<'a> {
     pub signals: &'a WorkloadSignals,
     /// By device.
     pub demands: &'a [DeviceDemand],
-    pub budget: WorkloadBudget,
+    pub budget: &'a WorkloadBudget,
     /// What it may have of each device, in the order of `demands`.
     pub allowed: &'a [Option<f64>],
 }
@@ -107,14 +107,18 @@ impl WorkloadFindings<'_> {
 impl StepFindings {
     /// Of all workloads, in the order of [`State`].
     pub fn workloads(&self) -> impl Iterator<Item = WorkloadFindings<'_>> {
-        let each = self.signals.workloads.iter().zip(&self.demands.ranges);
-        each.zip(&self.budgets.workloads)
-            .map(|((signals, range), budget)| WorkloadFindings {
-                signals,
-                demands: self.demands.all.get(range.clone()).unwrap_or_default(),
-                budget: *budget,
-                allowed: self.budgets.allowed.get(range.clone()).unwrap_or_default(),
-            })
+        (0..self.signals.workloads.len()).map_while(|position| self.workload(position))
+    }
+
+    /// Of one of them.
+    pub fn workload(&self, position: usize) -> Option<WorkloadFindings<'_>> {
+        let range = self.demands.ranges.get(position)?;
+        Some(WorkloadFindings {
+            signals: self.signals.workloads.get(position)?,
+            demands: self.demands.all.get(range.clone()).unwrap_or_default(),
+            budget: self.budgets.workloads.get(position)?,
+            allowed: self.budgets.allowed.get(range.clone()).unwrap_or_default(),
+        })
     }
 
     /// Its parts of groups, each with the place among its uses, its signal and the part.
@@ -122,14 +126,14 @@ impl StepFindings {
         &self,
         signals: &WorkloadSignals,
     ) -> impl Iterator<Item = (usize, &AccessSignal, &Attributed)> {
-        let places = self.signals.places.get(signals.uses.clone());
-        let accesses = self.signals.accesses.get(signals.uses.clone());
-        let parts = self.parts.uses.get(signals.uses.clone());
-        let accesses = accesses.into_iter().flatten();
-        places
-            .into_iter()
-            .flatten()
-            .zip(accesses.zip(parts.into_iter().flatten()))
-            .map(|(place, (access, part))| (*place, access, part))
+        let of = |i: usize| {
+            let access = self.signals.accesses.get(i)?;
+            Some((
+                *self.signals.places.get(i)?,
+                access,
+                self.parts.uses.get(i)?,
+            ))
+        };
+        signals.uses.clone().map_while(of)
     }
 }

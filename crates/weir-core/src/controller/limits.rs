@@ -32,6 +32,7 @@
 //! traffic is not known any more, the limit is held for [`BLIND_STEPS`], then raised the same
 //! way and taken off: weir fails open.
 
+use super::budgets::WorkloadBudget;
 use super::config::Gains;
 use super::demands::DeviceDemand;
 use super::device_bytes;
@@ -122,43 +123,45 @@ fn change(
     let State {
         workloads, devices, ..
     } = state;
-    let (mut wishes, mut releases) = (Vec::new(), Vec::new());
+    let (mut wishes, mut releases) = (Vec::with_capacity(workloads.len()), Vec::new());
+    let mut bound = vec![LimitCounts::default(); devices.len()];
     let each = workloads.iter_mut().zip(all.workloads());
     for (position, (tracked, found)) in each.enumerate() {
         tracked.hold.requested = None;
-        if found.signals.index.is_none() || context.at < tracked.hold.retry_at {
-            continue;
+        if found.signals.index.is_some() && context.at >= tracked.hold.retry_at {
+            if tracked.hold.is_reborn || move_target(tracked, &found, devices, context, actuator) {
+                releases.push(position);
+            } else if let Some(wish) = wish((position, tracked), &found, devices, context, actuator)
+                && (tracked.hold.in_force.is_some() || moves(devices, wish.device))
+            {
+                wishes.push(wish);
+            }
         }
-        if tracked.hold.is_reborn || move_target(tracked, &found, devices, context, actuator) {
-            releases.push(position);
-        } else if let Some(wish) = wish((position, tracked), &found, devices, context, actuator)
-            && (tracked.hold.in_force.is_some() || moves(devices, wish.device))
-        {
-            wishes.push(wish);
+        let counts = bound_by(tracked, devices).and_then(|i| bound.get_mut(i));
+        if let Some(counts) = counts {
+            let floor = found.floor(context.gains.floor, actuator.min_cpus);
+            counts.add(tracked, found.budget, floor);
         }
     }
     let wishes = worth_writing(wishes, workloads, devices, &context.gains);
     let budget = WRITES_PER_STEP.saturating_sub(actions.len());
     let chosen = writes::ration(wishes, releases, workloads, budget);
-    for position in chosen.releases {
-        if let Some(tracked) = workloads.get_mut(position) {
-            tracked.hold.requested = Some(LimitRequest::Release);
-        }
-    }
+    let mut requests = Vec::with_capacity(budget);
     for wish in chosen.limits {
-        let Some(tracked) = workloads.get_mut(wish.position) else {
-            continue;
-        };
-        tracked.hold.requested = Some(LimitRequest::Limit { cpus: wish.cpus });
+        requests.push((wish.position, LimitRequest::Limit { cpus: wish.cpus }));
         if wish.deviation.abs() > URGENT {
             settle(devices, wish.device, context, actuator);
         }
     }
-    for (tracked, found) in workloads.iter_mut().zip(all.workloads()) {
-        let Some(requested) = tracked.hold.requested else {
+    let releases = chosen.releases.into_iter();
+    requests.extend(releases.map(|position| (position, LimitRequest::Release)));
+    for (position, request) in requests {
+        let found = all.workload(position);
+        let Some((tracked, found)) = workloads.get_mut(position).zip(found) else {
             continue;
         };
-        match kind_of(requested, tracked, &found, context, actuator) {
+        tracked.hold.requested = Some(request);
+        match kind_of(request, tracked, &found, context, actuator) {
             Some(kind) => actions.push(Action {
                 workload: tracked.id.clone(),
                 kind,
@@ -166,7 +169,9 @@ fn change(
             None => tracked.hold.requested = None,
         }
     }
-    count_bound(workloads, devices, all, (&context.gains, actuator));
+    for (device, bound) in devices.iter_mut().zip(bound) {
+        device.bound = bound;
+    }
 }
 
 /// The change in the unit of the resource that the back end limits. Nothing for a limit in device bytes on a
@@ -454,31 +459,24 @@ fn settle(
     }
 }
 
-/// Counts, for the next step's anti-windup, the workloads limited because of each device.
-fn count_bound(
-    workloads: &[WorkloadState],
-    devices: &mut [DeviceTrack],
-    found: &StepFindings,
-    (gains, actuator): (&Gains, &Actuator),
-) {
-    for device in devices.iter_mut() {
-        device.bound = LimitCounts::default();
-    }
-    for (tracked, found) in workloads.iter().zip(found.workloads()) {
-        // A demand that is covered for a short time only still counts: demand near its part must not switch
-        // the PI term on and off.
-        let bound = tracked.hold.in_force.is_some() && tracked.hold.covered_steps < CALM_STEPS;
-        let Some(id) = tracked.hold.last_short_on.filter(|_| bound) else {
-            continue;
-        };
-        let known = devices.binary_search_by_key(&id, |d| d.id).ok();
-        let Some(device) = known.and_then(|i| devices.get_mut(i)) else {
-            continue;
-        };
-        let floor = found.floor(gains.floor, actuator.min_cpus);
-        let is_at_floor = found.budget.short_on.is_some_and(|(_, cpus)| cpus <= floor);
-        device.bound.limited += 1;
-        device.bound.at_floor += u32::from(is_at_floor);
-        device.bound.pinned += u32::from(tracked.hold.pinned);
+/// The position of the device because of which it is limited, for the next step's anti-windup. A demand that
+/// is covered for a short time only still counts: demand near its part must not switch the PI term on and
+/// off.
+fn bound_by(tracked: &WorkloadState, devices: &[DeviceTrack]) -> Option<usize> {
+    let bound = tracked.hold.in_force.is_some() && tracked.hold.covered_steps < CALM_STEPS;
+    let id = tracked.hold.last_short_on.filter(|_| bound)?;
+    devices.binary_search_by_key(&id, |d| d.id).ok()
+}
+
+impl LimitCounts {
+    fn add(&mut self, tracked: &WorkloadState, budget: &WorkloadBudget, floor: f64) {
+        let is_at_floor = budget.short_on.is_some_and(|(_, cpus)| cpus <= floor);
+        self.limited += 1;
+        self.at_floor += u32::from(is_at_floor);
+        self.pinned += u32::from(tracked.hold.pinned);
     }
 }
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

@@ -25,7 +25,7 @@ pub(super) fn share_out(rates: &StepRates, signals: &Signals) -> Parts {
     for seen in &signals.workloads {
         let accesses = signals.accesses.get(seen.uses.clone());
         let parts = found.parts.get_mut(seen.uses.clone());
-        let (Some(cpus), Some(accesses), Some(parts)) = (seen.exact_cpu, accesses, parts) else {
+        let (Some(cpus), Some(accesses), Some(parts)) = (seen.exact_cpu(), accesses, parts) else {
             continue;
         };
         let ratio = possible_ratio(parts, cpus);

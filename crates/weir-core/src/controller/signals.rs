@@ -47,8 +47,8 @@ pub(super) struct WorkloadSignals {
     pub is_fresh: bool,
     /// CPU used over the last interval, in CPUs.
     pub cpu: Option<f64>,
-    /// The same where it is exact: the CPU time of a process moves on a clock tick at a time.
-    pub exact_cpu: Option<f64>,
+    /// It is exact: the CPU time of a process moves on a clock tick at a time.
+    pub is_exact: bool,
     /// Part of the last interval for which it was held back.
     pub throttled_ratio: f64,
     /// It may be limited at all.
@@ -60,6 +60,13 @@ pub(super) struct WorkloadSignals {
     pub uses: Range<usize>,
     /// When the counts of its tasks were read, if they were.
     pub counted_at: Option<Nanos>,
+}
+
+impl WorkloadSignals {
+    /// CPU used, where it is exact.
+    pub fn exact_cpu(&self) -> Option<f64> {
+        self.cpu.filter(|_| self.is_exact)
+    }
 }
 
 /// Makes the list of workloads follow the observation and reads the counters of all. A workload that began
@@ -131,7 +138,7 @@ fn read_workload(
     }
     tracked.cpus = if cpu.is_ok() { online } else { most };
     seen.cpu = used(&mut tracked.is_still, &found.cpu_ns, cpu);
-    seen.exact_cpu = seen.cpu.filter(|_| found.kind == WorkloadKind::Cgroup);
+    seen.is_exact = found.kind == WorkloadKind::Cgroup;
     // A reason costs an allocation to copy; it is not read here.
     if found.throttled_ns.value.is_ok()
         && let Ok(held) = tracked.throttled.advance(PLAIN, &found.throttled_ns)

@@ -122,47 +122,52 @@ pub(super) struct GroupUse {
     pub unwritten: f64,
 }
 
-/// Its use of one device.
+/// Its use of one device. There are thousands of these, each by itself in memory, and a step meets a cold
+/// cache: they are kept small.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceUse {
     pub device: DeviceId,
     /// Bytes and CPU time over the same intervals: κ is their quotient. A quotient of averages,
     /// not an average of quotients: intervals in which a tick-quantised limit left almost no CPU
     /// time would otherwise count as much as full ones, with a random κ.
-    pub bytes: Ewma,
-    pub cpu: Ewma,
-    pub samples: u32,
+    pub bytes: f64,
+    pub cpu: f64,
+    pub samples: u16,
     /// Bandwidth, smoothed.
     pub smooth: f64,
     /// The same without jumps: its mean over a second, or of all intervals while there are fewer.
-    pub mean: Ewma,
-    pub seen_steps: u32,
-    /// The mean over a short time when no limit held it back.
-    pub seen_free: f64,
+    pub mean: f64,
+    pub seen_steps: u16,
+    /// The mean when no limit held it back last; 0 where it moved nothing then, or was never seen so.
+    pub free_mean: f64,
     /// When that was.
-    pub seen_free_at: Option<Nanos>,
+    pub free_at: Nanos,
 }
 
 impl DeviceUse {
     pub(super) fn new(device: DeviceId) -> Self {
         DeviceUse {
             device,
-            bytes: Ewma::default(),
-            cpu: Ewma::default(),
+            bytes: 0.0,
+            cpu: 0.0,
             samples: 0,
             smooth: 0.0,
-            mean: Ewma::default(),
+            mean: 0.0,
             seen_steps: 0,
-            seen_free: 0.0,
-            seen_free_at: None,
+            free_mean: 0.0,
+            free_at: Nanos(0),
         }
     }
 
     /// κ in bytes per CPU-second, once it was measured often enough to be used.
     pub(super) fn intensity(&self) -> Option<f64> {
-        let (bytes, cpu) = (self.bytes.get()?, self.cpu.get()?);
-        let kappa = bytes / cpu;
+        let kappa = self.bytes / self.cpu;
         (self.samples >= 2 && kappa.is_finite() && kappa > 0.0).then_some(kappa)
+    }
+
+    /// What it moved when no limit held it back last, and when that was, if it was ever seen so.
+    pub(super) fn seen_free(&self) -> Option<(f64, Nanos)> {
+        (self.free_mean > 0.0).then_some((self.free_mean, self.free_at))
     }
 }
 
@@ -326,13 +331,8 @@ impl WorkloadState {
 
     /// Makes the list of groups the same as the one seen, keeping what is known of those that stay.
     pub(super) fn follow_uses(&mut self, seen: &WorkloadReading) {
-        let same = self.uses.len() == seen.uses.len()
-            && self
-                .uses
-                .iter()
-                .zip(seen.uses.iter())
-                .all(|(a, b)| a.group == b.group);
-        if same {
+        let groups = seen.uses.iter().map(|u| u.group);
+        if self.uses.iter().map(|u| u.group).eq(groups) {
             return;
         }
         let mut old = std::mem::take(&mut self.uses);

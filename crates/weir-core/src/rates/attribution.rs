@@ -351,14 +351,17 @@ fn positive(share: Option<f64>) -> Option<f64> {
 /// does not exist stays unknown.
 pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
     let mut tallies = vec![GroupTotals::default(); groups.len()];
-    for share in shares.iter().filter(|share| share.counted.is_none()) {
-        if let Some(tally) = tallies.get_mut(share.group) {
+    let mut own: Vec<&AccessSignal> = Vec::new();
+    for share in shares {
+        if share.counted.is_some() {
+            own.push(share);
+        } else if let Some(tally) = tallies.get_mut(share.group) {
             tally.add(share);
         }
     }
-    let (rest, counted) = take_counted(groups, shares);
-    let bounds = shares.iter().filter(|share| share.counted.is_some());
-    for (share, part) in bounds.zip(&counted).filter(|(share, _)| share.is_bound) {
+    let (rest, counted) = take_counted(groups, &own);
+    let bounds = own.iter().zip(&counted);
+    for (share, part) in bounds.filter(|(share, _)| share.is_bound) {
         let group = groups.get(share.group).and_then(GroupRate::total);
         if let (Some(tally), Some(all)) = (tallies.get_mut(share.group), group) {
             tally.is_unsure |= part.all.bytes_per_sec.get() > UNSURE_RATIO * all.get();
@@ -393,11 +396,11 @@ pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
 /// have come from a cache: no rate goes below zero.
 fn take_counted<'a>(
     groups: &'a [GroupRate],
-    shares: &[AccessSignal],
+    own: &[&AccessSignal],
 ) -> (Cow<'a, [GroupRate]>, Vec<Attributed>) {
     let mut rest = Cow::Borrowed(groups);
     let mut parts = Vec::new();
-    for share in shares {
+    for share in own {
         let Some(counted) = share.counted else {
             continue;
         };

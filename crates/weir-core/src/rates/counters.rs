@@ -57,13 +57,14 @@ impl Delta {
 /// # Errors
 /// [`Missing::NotYetRead`] when time did not move forward; [`Missing::Lost`] when the counter went
 /// back, is above its mask, or may have wrapped more than once.
+#[inline]
 pub fn delta(limits: Limits, earlier: (Nanos, u64), later: (Nanos, u64)) -> Result<Delta, Missing> {
     let Some(span) = later.0.since(earlier.0) else {
         return Err(Missing::NotYetRead);
     };
     if earlier.1 > limits.mask || later.1 > limits.mask {
         let shown = earlier.1.max(later.1);
-        return Err(Missing::Lost(format!(
+        return Err(lost(format_args!(
             "counter shows {shown}, above its mask {}",
             limits.mask
         )));
@@ -80,26 +81,32 @@ pub fn delta(limits: Limits, earlier: (Nanos, u64), later: (Nanos, u64)) -> Resu
         && rate * span.secs_f64() > limits.mask as f64
     {
         let secs = span.secs_f64();
-        return Err(Missing::Lost(format!(
+        return Err(lost(format_args!(
             "counter may have wrapped more than once in {secs} s"
         )));
     }
     let too_fast =
         fastest.is_some_and(|rate| amount as f64 > BELIEF_FACTOR * rate * span.secs_f64());
     if amount > limits.mask / 2 {
-        return Err(Missing::Lost(format!(
+        return Err(lost(format_args!(
             "counter went back from {} to {}",
             earlier.1, later.1
         )));
     }
     if too_fast {
         let secs = span.secs_f64();
-        return Err(Missing::Lost(format!(
+        return Err(lost(format_args!(
             "counter went from {} to {} in {secs} s: more than its source can count",
             earlier.1, later.1
         )));
     }
     Ok(Delta { amount, span })
+}
+
+/// Apart, so that the rest is small enough to be a part of the loop that reads thousands of counters.
+#[cold]
+fn lost(why: std::fmt::Arguments<'_>) -> Missing {
+    Missing::Lost(why.to_string())
 }
 
 /// One counter and its last reading.
@@ -114,6 +121,7 @@ impl Counter {
     /// # Errors
     /// As [`delta`]; [`Missing::NotYetRead`] on the first reading; the reading's own reason when it
     /// has no value.
+    #[inline]
     pub fn advance<T: Copy + Into<u64>>(
         &mut self,
         limits: Limits,

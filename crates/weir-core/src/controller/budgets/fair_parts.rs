@@ -52,10 +52,10 @@ pub(in crate::controller) struct KeptParts {
 pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptParts {
     let all = || users.claims.iter().chain(users.unlimited);
     let unlimited: f64 = users.unlimited.iter().map(|d| d.bytes_per_sec.get()).sum();
-    let kept = |total: f64| -> Vec<f64> {
+    let kept = |total: f64| {
         let level = fair_level(all(), total);
         let demand = |claim: &Demand| claim.bytes_per_sec.get();
-        let is_large = |claim: &&Demand| demand(claim) > level * claim.weight;
+        let is_large = move |claim: &&Demand| demand(claim) > level * claim.weight;
         let fair: f64 = users
             .claims
             .iter()
@@ -68,25 +68,23 @@ pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptPa
             true => (left.max(fair - left) / fair).min(1.0),
             false => 1.0,
         };
-        let least = |claim: &Demand| match is_large(&claim) {
+        move |claim: &Demand| match is_large(&claim) {
             true => level * claim.weight * price,
             false => demand(claim),
-        };
-        users.claims.iter().map(least).collect()
+        }
     };
-    let each = kept(set_point);
-    let excess = each.iter().sum::<f64>() + unlimited - set_point;
+    let mut each = kept(set_point);
+    let excess = users.claims.iter().map(&each).sum::<f64>() + unlimited - set_point;
+    if correction < 1.0 {
+        each = kept(set_point * correction);
+    }
     KeptParts {
         excess: if excess > set_point * TOLERANCE {
             excess
         } else {
             0.0
         },
-        each: if correction < 1.0 {
-            kept(set_point * correction)
-        } else {
-            each
-        },
+        each: users.claims.iter().map(each).collect(),
     }
 }
 
@@ -118,13 +116,16 @@ pub(in crate::controller) fn give_back(
     excess: f64,
     is_ours: impl Fn(usize) -> bool,
 ) {
+    if excess <= 0.0 {
+        return;
+    }
     let short = |(part, demand): (&BytesPerSec, &f64)| (demand - part.get()).max(0.0);
     let each = parts.iter().zip(demands).enumerate();
     let gain: f64 = each
         .filter(|(i, _)| is_ours(*i))
         .map(|(_, of)| short(of))
         .sum();
-    if excess <= 0.0 || gain <= 0.0 {
+    if gain <= 0.0 {
         return;
     }
     let in_force = (2.0 - 2.0 * excess / gain).clamp(0.0, 1.0);

@@ -39,6 +39,8 @@ pub(super) struct Budgets {
     pub devices: Vec<DeviceBudget>,
     /// One for each workload of [`State`], in the same order.
     pub workloads: Vec<WorkloadBudget>,
+    /// Their dominant shares, in the same order; empty but for policy drf.
+    pub fair: Vec<Option<FairShare>>,
     /// What a workload may have of a device, in bytes per second: one for each demand, in the same order.
     /// Nothing where it claims no part.
     pub allowed: Vec<Option<f64>>,
@@ -83,8 +85,6 @@ pub(super) struct WorkloadBudget {
     /// Its part of the floors that all users of a device have together, in CPUs; of several devices
     /// the smallest. Nothing for a workload that claims no part of a device.
     pub floor_part: Option<f64>,
-    /// Its dominant share; with policy drf only.
-    pub fair: Option<FairShare>,
 }
 
 /// A workload's claim on a device.
@@ -131,6 +131,7 @@ pub(super) fn split_devices(
     let mut budgets = Budgets {
         devices: Vec::with_capacity(devices.len()),
         workloads: vec![WorkloadBudget::default(); workloads.len()],
+        fair: Vec::new(),
         allowed: vec![None; demands.all.len()],
     };
     let mut claimed = Vec::with_capacity(devices.len());
@@ -154,9 +155,7 @@ pub(super) fn split_devices(
     let is_drf = context.config.policy == Policy::Drf;
     let divided: Vec<Vec<BytesPerSec>> = if is_drf {
         let division = dominant::divide(workloads, context, (signals, demands), &claimed);
-        for (budget, fair) in budgets.workloads.iter_mut().zip(division.shares) {
-            budget.fair = fair;
-        }
+        budgets.fair = division.shares;
         division.parts
     } else {
         let each = claimed.iter();
@@ -167,8 +166,9 @@ pub(super) fn split_devices(
     }
     if is_drf {
         let each = workloads.iter_mut().zip(&signals.workloads);
-        for ((tracked, seen), budget) in each.zip(&mut budgets.workloads) {
-            dominant::name_the_shortage(budget, tracked, seen, context);
+        let given = budgets.workloads.iter_mut().zip(&budgets.fair);
+        for (of, given) in each.zip(given) {
+            dominant::name_the_shortage(given, of, context);
         }
     }
     let ids = devices.iter().map(|device| device.id);

@@ -142,7 +142,7 @@ fn known_users(signals: &Signals, context: &StepContext<'_>, groups: usize) -> V
             continue;
         };
         // What a process used until its clock's last tick.
-        let unseen_cpus = match seen.exact_cpu {
+        let unseen_cpus = match seen.exact_cpu() {
             Some(_) => 0.0,
             None => CLOCK_TICK_SECS / context.dt,
         };
