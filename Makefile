@@ -15,7 +15,7 @@ TESTBED := target/release/weir-testbed
 GUEST_PACKAGES := testbed/harness/guest-packages
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test build-all unit-tests integration-tests doc-tests soak tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
+.PHONY: run test build-all unit-tests integration-tests doc-tests soak random mutants tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
 
 # What `make run` says first, with minutes as measured on two cores.
 MINUTES_FIRST := 8
@@ -61,10 +61,30 @@ doc-tests:
 print-%:
 	@echo $($*)
 
-# What takes long, in guests: ten thousand tasks, a thousand resizes, every rule on other kernels, the live
-# scenario in full. Each question writes what it found to docs/evidence/vm-NAME.md.
-soak: build
+# What takes long: scenarios by chance, then in guests ten thousand tasks, a thousand resizes, every rule on other
+# kernels, the live scenario in full. Each question to a guest writes what it found to docs/evidence/vm-NAME.md.
+soak: build random
 	$(CARGO) $(TEST) --test vm -- --ignored soak_
+
+# The controller on scenarios that it has not met: other ones each day. Those with a check that does not hold are kept
+# as small files (docs/evidence/random.md).
+WEIR_CACHE := $${XDG_CACHE_HOME:-$$HOME/.cache}/weir
+random: build
+	now=$$(date -u +%Y%m%d-%H%M%S) && target/release/weir-eval random --from "$${now%-*}001" --scenarios 300 \
+	    --backend cpu-max,sched-ext-full --sensor task-counts,sampling,cpu-time --failing \
+	    --keep "$(WEIR_CACHE)/random/$$now"
+
+# Which broken lines of the controller no test notices (docs/evidence/mutants.md): hours for all of it. MUTANTS says
+# which: files and functions, as cargo-mutants takes them. Lines are broken in a copy of the sources.
+MUTANTS := -f 'crates/weir-core/src/controller/**'
+# Tests that run no step of the controller, or for long.
+NO_STEP := rates:: policy:: knee:: window:: seam:: units:: conformance:: owner bad_days no_sequence_of goals::
+mutants: tools
+	$(CARGO) install --quiet --locked --root "$(WEIR_CACHE)/cargo-mutants" --version 27.1.0 cargo-mutants
+	RUSTC_WORKSPACE_WRAPPER= CARGO_INCREMENTAL=1 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	    CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_TARGET_DIR=$(CURDIR)/target/mutants \
+	    "$(WEIR_CACHE)/cargo-mutants/bin/cargo-mutants" mutants --profile release -p weir-core $(MUTANTS) \
+	    --cap-lints true --timeout 120 -o target/mutants -C=--lib -C=--test=all -- -- $(addprefix --skip ,$(NO_STEP))
 
 # The access counters and the accelerator as hardware: unit tests, traffic at the pins of the whole block, proofs;
 # then the engines beside their twins in Rust, which are examples of weir-hw.

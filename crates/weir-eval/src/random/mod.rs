@@ -4,6 +4,8 @@
 
 mod checks;
 mod generator;
+mod keep;
+mod shrink;
 
 use anyhow::{Context, Result};
 use checks::{Finding, Pair, SaidDemands};
@@ -11,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir::eval::{Exit, print, whole};
@@ -30,7 +33,7 @@ pub struct RandomArgs {
     pub from: u64,
 
     /// How many scenarios
-    #[arg(long, default_value_t = 60, value_name = "N", value_parser = whole::<u64>)]
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub scenarios: u64,
 
     /// What limits; may be repeated
@@ -59,12 +62,17 @@ pub struct RandomArgs {
     #[arg(long, conflicts_with = "json")]
     pub failing: bool,
 
+    /// Write a small file for `weir sim` into this directory for each scenario for which a check does not
+    /// hold
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
 
     /// Print the file of the first scenario, and run none with weir
-    #[arg(long, conflicts_with_all = ["failing", "json"])]
+    #[arg(long, conflicts_with_all = ["failing", "json", "keep"])]
     pub show: bool,
 }
 
@@ -72,6 +80,7 @@ const HELP: &str = "\
 Examples:
   weir-eval random --scenarios 60 --failing
   weir-eval random --from 1001 --backend cpu-max,sched-ext-full --sensor task-counts,sampling,cpu-time
+  weir-eval random --from 1001 --scenarios 300 --keep out/random     then weir sim FILE --seed SEED
   weir-eval random --from 27 --show > seed-27.toml && weir sim seed-27.toml --seed 27
 
 A check that does not apply to a scenario is not counted there. Lost bandwidth, factors and biases are ratios.";
@@ -123,13 +132,15 @@ struct Setup {
     policy: Policy,
 }
 
+/// As the command line has it.
+fn word(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or(String::new(), |v| v.get_name().to_owned())
+}
+
 impl Setup {
     fn name(self) -> String {
-        let name = |value: Option<clap::builder::PossibleValue>| {
-            value.map_or(String::new(), |v| v.get_name().to_owned())
-        };
-        let backend = name(self.backend.to_possible_value());
-        format!("{backend} {}", name(self.sensor.to_possible_value()))
+        format!("{} {}", word(self.backend), word(self.sensor))
     }
 
     fn options(self) -> WeirOptions {
@@ -158,8 +169,8 @@ struct Prepared {
     set_point: f64,
 }
 
-fn prepare(draft: &generator::Draft, options: &WeirOptions) -> Result<Prepared> {
-    let scenario = Scenario::parse(&draft.at(NO_LIMIT), "random")?;
+/// What a scenario moves without weir. Its set-point is one that no device reaches.
+fn run_free(scenario: &Scenario, seed: u64, options: &WeirOptions) -> Result<RunMetrics> {
     // Another scheduler gives other parts of full CPUs: what a limit does is told from that.
     let without = match options.backend {
         Backend::SchedExtFull => ControllerKind::Weir(Box::new(WeirOptions {
@@ -168,8 +179,18 @@ fn prepare(draft: &generator::Draft, options: &WeirOptions) -> Result<Prepared> 
         })),
         _ => ControllerKind::None,
     };
-    let free = run(&scenario, &without, draft.seed)?;
-    let set_point = (free.bandwidth.mean_bytes_per_sec * draft.set_point_ratio).max(1e6);
+    Ok(run(scenario, &without, seed)?)
+}
+
+/// The set-point as a part of what moves without weir.
+fn set_point_at(ratio: f64, free: &RunMetrics) -> f64 {
+    (free.bandwidth.mean_bytes_per_sec * ratio).max(1e6)
+}
+
+fn prepare(draft: &generator::Draft, options: &WeirOptions) -> Result<Prepared> {
+    let scenario = Scenario::parse(&draft.at(NO_LIMIT), "random")?;
+    let free = run_free(&scenario, draft.seed, options)?;
+    let set_point = set_point_at(draft.set_point_ratio, &free);
     Ok(Prepared {
         text: draft.at(set_point),
         free,
@@ -179,12 +200,20 @@ fn prepare(draft: &generator::Draft, options: &WeirOptions) -> Result<Prepared> 
 
 fn check_seed(seed: u64, options: &WeirOptions) -> Result<Vec<Finding>> {
     let draft = generator::draw(seed);
-    let prepared = prepare(&draft, options)?;
+    check_one(&draft, &prepare(&draft, options)?, options)
+}
+
+/// Runs a scenario of this draft, or a smaller one, with weir.
+fn check_one(
+    draft: &generator::Draft,
+    prepared: &Prepared,
+    options: &WeirOptions,
+) -> Result<Vec<Finding>> {
     let scenario = Scenario::parse(&prepared.text, "random")?;
     let mut said = SaidDemands::default();
     let weir = ControllerKind::Weir(Box::new(options.clone()));
     let mut note = |_: &Observation, plan: &Plan| said.note(plan);
-    let held = match run_watched(&scenario, &weir, seed, &mut note) {
+    let held = match run_watched(&scenario, &weir, draft.seed, &mut note) {
         Ok(held) => held,
         // Beside full CPUs a scheduler for limited tasks alone says that it cannot hold them.
         Err(SimError::Refused { at_sec, .. }) => {
@@ -203,33 +232,42 @@ fn check_seed(seed: u64, options: &WeirOptions) -> Result<Vec<Finding>> {
     Ok(pair.findings())
 }
 
-/// All seeds, on all CPUs.
-fn table(setup: Setup, from: u64, scenarios: u64, is_telling: bool) -> Result<Table> {
-    let options = setup.options();
+/// What `each` gives for the numbers below `count`, in their order.
+fn on_all_cpus<T: Send>(count: u64, each: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let next = AtomicU64::new(0);
-    let found_by_seed = Mutex::new(Vec::new());
+    let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= scenarios {
+                    if index >= count {
                         return;
                     }
-                    if is_telling && index > 0 && index.is_multiple_of(PROGRESS_EVERY) {
-                        eprintln!("{}: {index} of {scenarios} scenarios", setup.name());
-                    }
-                    let seed = from.saturating_add(index);
-                    let found = check_seed(seed, &options).with_context(|| format!("seed {seed}"));
-                    if let Ok(mut all) = found_by_seed.lock() {
-                        all.push((seed, found));
+                    let value = each(index);
+                    if let Ok(mut all) = found.lock() {
+                        all.push((index, value));
                     }
                 }
             });
         }
     });
-    let mut found_by_seed = found_by_seed.into_inner().unwrap_or_default();
-    found_by_seed.sort_by_key(|(seed, _)| *seed);
+    let mut found = found.into_inner().unwrap_or_default();
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, value)| value).collect()
+}
+
+/// All seeds, on all CPUs.
+fn table(setup: Setup, from: u64, scenarios: u64, is_telling: bool) -> Result<Table> {
+    let options = setup.options();
+    let found_by_seed = on_all_cpus(scenarios, |index| {
+        if is_telling && index > 0 && index.is_multiple_of(PROGRESS_EVERY) {
+            eprintln!("{}: {index} of {scenarios} scenarios", setup.name());
+        }
+        let seed = from.saturating_add(index);
+        let found = check_seed(seed, &options).with_context(|| format!("seed {seed}"));
+        (seed, found)
+    });
     let mut rows = Table::new();
     for (seed, findings) in found_by_seed {
         for finding in findings? {
@@ -261,9 +299,12 @@ pub fn check_all(args: &RandomArgs) -> Result<Exit> {
         print(&prepared.text)?;
         return Ok(Exit::Done);
     }
+    if let Some(dir) = &args.keep {
+        keep::make(dir)?;
+    }
     let mut tables = Vec::new();
-    for setup in setups {
-        let rows = table(setup, args.from, args.scenarios, true)?;
+    for setup in &setups {
+        let rows = table(*setup, args.from, args.scenarios, true)?;
         tables.push((setup.name(), rows));
     }
     let out = match args.json {
@@ -271,6 +312,11 @@ pub fn check_all(args: &RandomArgs) -> Result<Exit> {
         false => as_text(&tables, args.failing),
     };
     print(&out)?;
+    if let Some(dir) = &args.keep {
+        for (setup, (_, rows)) in setups.iter().zip(&tables) {
+            keep::keep(dir, *setup, rows)?;
+        }
+    }
     Ok(Exit::Done)
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
 mod bench;
+mod random;
 mod studies;
 mod thesis;
 
@@ -33,6 +34,11 @@ fn nonsense_is_answered_with_what_is_wrong() {
         (&["bench", "loop", "--workloads", "-3"], &["-3 is not in"]),
         (&["ablation", "thesis-limt"], &["`thesis-limit`"]),
         (&["controllers", "step", "thesis"], &["thesis-scx-vtime"]),
+        (&["random", "--scenarios", "0"], &["--scenarios", "1.."]),
+        (
+            &["random", "--keep", "/dev/null/x"],
+            &["cannot make /dev/null/x"],
+        ),
         (&["device", "--profile", "optane"], &["asic-x16"]),
     ] {
         let output = weir_eval(args);

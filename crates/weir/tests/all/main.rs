@@ -24,6 +24,7 @@ mod monitoring;
 mod names;
 mod nodes;
 mod page;
+mod pages;
 mod probe;
 mod profile;
 mod profile_live;
