@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_sleeper_comes_back_with_a_bounded_credit_and_a_new_task_with_none() {
-        let mut full = Full::new(&[(0, 100), (1, 100), (2, 100)], 3, 1);
+        let mut full = Full::new(&[(0, 100), (1, 100), (2, 100)], 3, 2);
         full.members[0].vtime = 50_000_000;
         full.begin(0, 0, 0, 0);
         full.begin_to_want(1, 1, false);
