@@ -51,7 +51,10 @@ impl CpuScheduler for Eevdf {
             if m.cpus[cpu as usize].queue.is_empty() && !select::pull(m, cpu) {
                 return false;
             }
-            let Some(task) = best(m, cpu) else { continue };
+            // As the kernel does it where none is eligible. Else it would look for one for ever.
+            let Some(task) = best(m, cpu).or_else(|| leftmost(m, cpu)) else {
+                return false;
+            };
             let group = m.tasks[task as usize].workload;
             let now = m.now;
             if m.workloads[group as usize].quota.is_short(cpu, now) && throttle(m, cpu, group) {
@@ -281,6 +284,13 @@ fn best(m: &Machine, cpu: u32) -> Option<u32> {
         .min_by(|a, b| key(a).0.total_cmp(&key(b).0).then(a.cmp(b)))
 }
 
+/// The task of a queue that has had least.
+fn leftmost(m: &Machine, cpu: u32) -> Option<u32> {
+    let vruntime = |task: &u32| m.tasks[*task as usize].vruntime;
+    let all = m.cpus[cpu as usize].queue.iter().copied();
+    all.min_by(|a, b| vruntime(a).total_cmp(&vruntime(b)))
+}
+
 /// Puts a task into a CPU's queue, in the place its lag gives it.
 pub(crate) fn enqueue(m: &mut Machine, cpu: u32, task: u32) {
     let (weight, mean) = load(m, cpu);
@@ -360,5 +370,47 @@ pub(crate) fn go_on(m: &mut Machine, cpu: u32) {
         m.pick(cpu);
     } else if !m.cpus[cpu as usize].is_choice_due || m.stepping == Some(cpu) || !choose(m, cpu) {
         m.plan(cpu);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::from_scenario::build;
+    use weir_scenario::Scenario;
+
+    const FOUR_ON_TWO: &str = "name = \"four\"\nabout = \"four\"\n[machine]\ncores = 2\n\
+        threads_per_core = 1\n[[device]]\n\
+        profile = \"agilex-thesis\"\ngroups = 1\n[control]\nset_point_bytes_per_sec = 4e9\nsettle_sec = 1.0\n\
+        measure_sec = 1.0\n[[workload]]\n\
+        name = \"work\"\ncount = 4\nrole = \"beside\"\n[[workload.phase]]\nkind = \"compute\"\n";
+
+    /// Queues have virtual times of their own. A task may leave one on whose CPU it never ran: what it owes
+    /// is told from that queue, and never becomes more.
+    #[test]
+    fn a_debt_is_worked_off_in_the_queue_in_which_it_was_made() {
+        let scenario = Scenario::parse(FOUR_ON_TWO, "test").unwrap_or_else(|e| panic!("{e}"));
+        let built = build(&scenario, 1, None).unwrap_or_else(|e| panic!("{e}"));
+        let mut m = built.machine;
+        m.run_until(100_000_000);
+        let task = *m.cpus[1].queue.first().expect("two tasks for each CPU");
+        for other in m.cpus[1].queue.clone().iter().chain(&m.ordinary_on(1)) {
+            m.tasks[*other as usize].vruntime += 1e12;
+        }
+        unqueue(&mut m, 1, task);
+        let (_, mean) = load(&m, 1);
+        let now = m.now;
+        let t = &mut m.tasks[task as usize];
+        (t.lag, t.vruntime, t.slept_at, t.last_cpu) = (-1e6, mean + 1e6, now, 0);
+        work_off(&mut m, 1, task);
+        // Beside the task the mean is half as far away.
+        let lag = m.tasks[task as usize].lag;
+        assert!((lag + 0.5e6).abs() < 1.0, "{lag}");
+        m.tasks[task as usize].vruntime = mean + 9e6;
+        work_off(&mut m, 1, task);
+        assert!(
+            (m.tasks[task as usize].lag + 0.5e6).abs() < 1.0,
+            "it is no more"
+        );
     }
 }

@@ -94,19 +94,18 @@ impl Ext {
 
     /// To the run queue, at its place in virtual time where there is one, which is returned.
     pub(crate) fn queue_up(&mut self, task: u32) -> u64 {
-        let key = match &mut self.rule {
-            Rule::Partial(_) => 0,
-            Rule::Full(full) => full.place(task),
-        };
-        self.queue.push(key, task);
-        key
+        self.queue_at(task, Full::place)
     }
 
     /// The same for a task that was parked.
     fn queue_released(&mut self, task: u32) -> u64 {
+        self.queue_at(task, Full::place_released)
+    }
+
+    fn queue_at(&mut self, task: u32, place: fn(&mut Full, u32) -> u64) -> u64 {
         let key = match &mut self.rule {
             Rule::Partial(_) => 0,
-            Rule::Full(full) => full.place_released(task),
+            Rule::Full(full) => place(full, task),
         };
         self.queue.push(key, task);
         key

@@ -4,7 +4,9 @@
 
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
-use weir_sim::{Attribution, ControllerKind, Histogram, RunMetrics, Scenario, run, run_watched};
+use weir_sim::{
+    Attribution, Backend, ControllerKind, Histogram, RunMetrics, Scenario, run, run_watched,
+};
 
 const PHASES: &str = include_str!("../../../../scenarios/sim/phases.toml");
 const SMALL: &str = include_str!("../../../../scenarios/sim/small-among-big.toml");
@@ -232,6 +234,23 @@ fn a_light_user_does_not_wait_behind_heavy_readers() {
     let limits = ControllerKind::weir_without_weights(&in_step);
     let met = runs(&in_step, &limits, SEEDS).p99_us;
     assert!(met > 1.04 * alone, "{met} and {alone}");
+}
+
+/// In full mode a task that its budget lets go on gives way to one that wakes. With the credit of a sleeper it
+/// did not, and light users waited for its slice: half as long as without control, and twenty times this.
+#[test]
+fn in_full_mode_light_users_do_not_wait_for_limited_ones() {
+    for text in [WRITES, ON_OFF] {
+        let scenario = scenario(text, &[], 20.0);
+        let full = ControllerKind::weir_with(Backend::SchedExtFull, &scenario);
+        let without = runs(&scenario, &ControllerKind::None, 3).p99_us;
+        let held = runs(&scenario, &full, 3).p99_us;
+        println!(
+            "{}: {without:.0} us without, {held:.0} with weir",
+            scenario.name
+        );
+        assert!(held < 0.1 * without, "{}", scenario.name);
+    }
 }
 
 /// Each step changes some of hundreds of limits by more than a quarter. The device's correction must go on
