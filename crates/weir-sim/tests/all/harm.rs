@@ -236,8 +236,8 @@ fn a_light_user_does_not_wait_behind_heavy_readers() {
     assert!(met > 1.04 * alone, "{met} and {alone}");
 }
 
-/// In full mode a task that its budget lets go on gives way to one that wakes. With the credit of a sleeper it
-/// did not, and light users waited for its slice: half as long as without control, and twenty times this.
+/// In full mode a task that its budget lets go on gives way to one that wakes. With the credit of a sleeper
+/// it did not, and light users waited for its slice: half as long as without control.
 #[test]
 fn in_full_mode_light_users_do_not_wait_for_limited_ones() {
     for text in [WRITES, ON_OFF] {
