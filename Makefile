@@ -4,6 +4,8 @@
 
 SHELL := /bin/bash
 CARGO := cargo
+# The compiler that weir is tested with, and that packages are made by where it is installed.
+RUST := 1.95.0
 # What cargo is asked for: each list is a part of the last but one, with the same features of each crate, so that
 # nothing is built twice (xtask/tests/all/unit_graph.rs).
 RUN_BUILD := build --release -p weir --features thesis,tls -p weir-device-model -p weir-testbed
@@ -15,7 +17,7 @@ TESTBED := target/release/weir-testbed
 GUEST_PACKAGES := testbed/harness/guest-packages
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test build-all unit-tests integration-tests doc-tests soak random mutants tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce dkms-test image image-test chart-test fleet
+.PHONY: run test build-all unit-tests integration-tests doc-tests soak random mutants fuzz tools test-tools build sweep policies attribution bench rtl-test rtl-early rtl-late rtl-prove rtl-soak rtl-corpora rtl-resources rtl-tools page-bench packages packages-arm64 packages-arm64-test packages-test packages-reproduce packages-sign packages-sign-test kernel-check supply-chain kernel-style dkms-test image image-test chart-test fleet
 
 # What `make run` says first, with minutes as measured on two cores.
 MINUTES_FIRST := 8
@@ -70,7 +72,7 @@ soak: build random
 # as small files (docs/evidence/random.md).
 WEIR_CACHE := $${XDG_CACHE_HOME:-$$HOME/.cache}/weir
 random: build
-	now=$$(date -u +%Y%m%d-%H%M%S) && target/release/weir-eval random --from "$${now%-*}001" --scenarios 300 \
+	now=$$(date -u +%Y%m%d-%H%M%S) && target/release/weir-lab random --from "$${now%-*}001" --scenarios 300 \
 	    --backend cpu-max,sched-ext-full --sensor task-counts,sampling,cpu-time --failing \
 	    --keep "$(WEIR_CACHE)/random/$$now"
 
@@ -81,13 +83,20 @@ MUTANTS := -f 'crates/weir-core/src/controller/**'
 NO_STEP := rates:: policy:: knee:: window:: seam:: units:: conformance:: owner bad_days no_sequence_of goals::
 mutants: tools
 	$(CARGO) install --quiet --locked --root "$(WEIR_CACHE)/cargo-mutants" --version 27.1.0 cargo-mutants
-	RUSTC_WORKSPACE_WRAPPER= CARGO_INCREMENTAL=1 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	WEIR_LINT=no CARGO_INCREMENTAL=1 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	    CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_TARGET_DIR=$(CURDIR)/target/mutants \
 	    "$(WEIR_CACHE)/cargo-mutants/bin/cargo-mutants" mutants --profile release -p weir-core $(MUTANTS) \
 	    --cap-lints true --timeout 120 -o target/mutants -C=--lib -C=--test=all -- -- $(addprefix --skip ,$(NO_STEP))
 
+# Bytes by chance for all that reads bytes of others (docs/evidence/fuzz.md): an hour for each target, as many at a time as there are CPUs.
+# FUZZ_TARGETS names some of them, FUZZ_JOBS says how many run at a time.
+FUZZ_SECS ?= 3600
+fuzz: tools
+	$(call install,g++:g++ python3:python3)
+	FUZZ_SECS=$(FUZZ_SECS) xtask/fuzz $(FUZZ_TARGETS)
+
 # The access counters and the accelerator as hardware: unit tests, traffic at the pins of the whole block, proofs;
-# then the engines beside their twins in Rust, which are examples of weir-hw.
+# then the engines beside their twins in Rust, which are examples of weir-type2.
 rtl-test: rtl-tools build-all rtl-early rtl-late
 rtl-early:
 	rtl/run-checks scala traffic proofs
@@ -128,9 +137,9 @@ attribution: build
 
 # What one iteration of the loop costs, and a day's recording, as packages are compiled.
 bench: tools
-	$(CARGO) build --profile dist -p weir-eval
-	for n in 10 100 1000 10000; do target/dist/weir-eval bench loop --workloads $$n; done
-	target/dist/weir-eval bench record thesis-idle --hours 24 --observe
+	$(CARGO) build --profile dist -p weir-lab
+	for n in 10 100 1000 10000; do target/dist/weir-lab bench loop --workloads $$n; done
+	target/dist/weir-lab bench record thesis-idle --hours 24 --observe
 
 # What the live page costs weir and the browser, for 1000 workloads and an hour: docs/evidence/page.md.
 page-bench: build test-tools
@@ -186,11 +195,33 @@ chart-test:
 packages-reproduce: packages
 	packaging/reproduce
 
+# Signed by a key that gpg has, with an apt repository of them: make packages-sign KEY=FINGERPRINT
+packages-sign: packages
+	$(call install,$(SIGN_PROGRAMS))
+	packaging/sign target/packages "$(KEY)"
+
+# The same with a throw-away key and packages of nothing.
+packages-sign-test:
+	$(call install,$(SIGN_PROGRAMS))
+	packaging/sign --test
+
+# The driver on kernels that look for faults, built of Debian's source: some twenty CPU minutes each the first time.
+kernel-check: tools
+	$(call install,$(KERNEL_PROGRAMS))
+	kernel/check kasan
+	kernel/check kcsan
+
+# What weir is made of, and the driver by the kernel's own style checker. Parts of `make test`.
+supply-chain: tools
+	.ci/supply-chain
+kernel-style: tools
+	kernel/check-style
+
 build: tools
 	$(CARGO) $(BUILD)
 
 # program:package. A path is a header or another file of a package without programs.
-APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \
+APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio xz:xz-utils cc:gcc unshare:util-linux clang:clang \
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 # Check what weir writes: the reference parser of OpenMetrics; shells and man, completions and pages of packages. Chromium
 # looks at the live page.
@@ -203,6 +234,8 @@ PACKAGE_ARM64_PROGRAMS := aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch
     qemu-aarch64-static:qemu-user-static arch-test:arch-test mmdebstrap:mmdebstrap
 PACKAGE_TEST_PROGRAMS := lintian:lintian rpm:rpm mmdebstrap:mmdebstrap unshare:util-linux strings:binutils \
     systemd-nspawn:systemd-container python3:python3
+KERNEL_PROGRAMS := flex:flex bison:bison bc:bc make:make /usr/include/libelf.h:libelf-dev
+SIGN_PROGRAMS := gpg:gnupg apt-ftparchive:apt-utils rpmsign:rpm rpmbuild:rpm
 RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3 \
     ccache:ccache
 
@@ -227,5 +260,6 @@ rtl-tools:
 tools:
 	$(call install,$(APT_PROGRAMS))
 	@command -v $(CARGO) > /dev/null || { \
-	    { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq rustup > /dev/null && rustup default stable; } \
+	    { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq rustup > /dev/null && \
+	      { rustup default $(RUST) || rustup default stable; }; } \
 	    || { echo "no cargo here, and no package rustup: install Rust 1.88 or newer, then try again"; exit 1; }; }

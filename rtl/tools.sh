@@ -153,7 +153,7 @@ unrolled() {
 }
 
 # engine_vectors ENGINE RUNS SEED [FILE]: what an engine's Rust twin gives; of the accelerator: requests. `make build-all`
-# compiles them: by its package alone weir-hw would be compiled once more, with other features of what it uses.
+# compiles them: by its package alone weir-type2 would be compiled once more, with other features of what it uses.
 engine_vectors() {
     local example=engine_vectors
     case "$1" in
@@ -165,7 +165,7 @@ engine_vectors() {
 
 # engine_bench ENGINE: builds the bench of an engine if it is older than what it is made of, and prints its path.
 engine_bench() {
-    local folder="target/engine-$1" top bench=engines flags=-O2 regs=../crates/weir-hw/src/engines/accelerator_regs.rs
+    local folder="target/engine-$1" top bench=engines flags=-O2 regs=../crates/weir-type2/src/engines/accelerator_regs.rs
     case "$1" in
     xxh64) top=Xxh64; flags+=" -DXXH64" ;;
     compare) top=PageCompare ;;

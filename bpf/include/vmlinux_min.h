@@ -10,10 +10,12 @@
 
 #include <linux/types.h>
 #include <stdbool.h>
-/* Newer headers have this struct, older ones do not; ours is the same. */
+/* Newer headers have these structs, older ones do not; ours are the same. */
 #define bpf_iter_num bpf_iter_num_of_uapi
+#define bpf_task_work bpf_task_work_of_uapi
 #include <linux/bpf.h>
 #undef bpf_iter_num
+#undef bpf_task_work
 #include <bpf/bpf_helpers.h>
 
 typedef __u8 u8;
@@ -24,9 +26,19 @@ typedef __s64 s64;
 
 #define CORE __attribute__((preserve_access_index))
 
+/* What a task had in its registers in user space. */
+struct pt_regs___x86 {
+	/* Number of the system call that it made; below 0: it came by an interrupt or a fault. */
+	long orig_ax;
+} CORE;
+
 /* Complete, because a declaration alone does not match the kernel's kfuncs. */
 struct cpumask {
 	unsigned long bits[1];
+} CORE;
+
+struct bpf_map {
+	u32 max_entries;
 } CORE;
 
 struct kernfs_node {
@@ -56,6 +68,9 @@ struct cgroup {
 	/* The cgroup itself; of a threaded one the domain cgroup that lists its processes in cgroup.procs. */
 	struct cgroup *dom_cgrp;
 	struct cgroup_base_stat bstat;
+	int level;
+	/* By level, itself included (Linux 6.1; before, their ids). */
+	struct cgroup *ancestors[1];
 } CORE;
 
 struct css_set {
@@ -130,6 +145,11 @@ static __always_inline u64 task_cgroup_id(const struct task_struct *task)
 	return task->cgroups->dfl_cgrp->dom_cgrp->kn->id;
 }
 
+/* Its value is the running kernel's (CO-RE): it has changed. */
+enum scx_enq_flags {
+	SCX_ENQ_HEAD,
+};
+
 struct scx_cpu_release_args;
 struct scx_init_task_args;
 enum scx_exit_kind {
@@ -170,6 +190,10 @@ struct bpf_iter_num {
 	u64 opaque[1];
 };
 
+struct bpf_task_work {
+	u64 opaque;
+} __attribute__((aligned(8)));
+
 struct bpf_iter_scx_dsq {
 	u64 opaque[6];
 };
@@ -178,6 +202,7 @@ struct bpf_iter_scx_dsq {
 #define SCX_OPS_SWITCH_PARTIAL	(1ULL << 3)
 #define SCX_OPS_ENQ_MIGRATION_DISABLED	(1ULL << 4)
 #define SCX_TASK_QUEUED		(1U << 0)
+#define PF_EXITING		0x00000004U
 #define PF_KTHREAD		0x00200000U
 
 /*
@@ -199,8 +224,17 @@ struct bpf_iter_scx_dsq {
 #define CLOCK_MONOTONIC		1
 #endif
 
+/* Of the CPU. On x86 its highest bit is 0 where the current task must give up the CPU; absent elsewhere. */
+extern const int __preempt_count __ksym __weak;
+#define PREEMPT_NEED_RESCHED	0x80000000U
+
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
+
+extern struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
+extern void bpf_task_release(struct task_struct *p) __ksym;
+extern int bpf_task_work_schedule_resume(struct task_struct *task, struct bpf_task_work *tw, void *map__map,
+					 int (*callback)(struct bpf_map *, void *, void *)) __ksym;
 
 extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
 extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
@@ -227,6 +261,7 @@ extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_
 extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __ksym;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 extern u32 scx_bpf_reenqueue_local(void) __ksym;
+extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) __ksym;
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 
 /* The driver's (kernel/access_counters/bpf.c); 0 where the module is not loaded. */

@@ -13,6 +13,7 @@
  */
 
 #include "vmlinux_min.h"
+#include "delegated.bpf.h"
 #include "samples_intf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -98,7 +99,8 @@ static __always_inline bool count_sample(u64 group)
 	struct sample_counts *sum;
 	u64 key;
 
-	key = by_process ? bpf_get_current_pid_tgid() >> 32 : task_cgroup_id(bpf_get_current_task_btf());
+	key = by_process ? bpf_get_current_pid_tgid() >> 32 :
+			   workload_cgroup_id(bpf_get_current_task_btf());
 	sum = bpf_map_lookup_elem(&sample_counts, &key);
 	if (!sum) {
 		bpf_map_update_elem(&sample_counts, &key, &none, BPF_NOEXIST);

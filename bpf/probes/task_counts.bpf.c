@@ -16,6 +16,7 @@
 
 #include "vmlinux_min.h"
 #include <bpf/bpf_tracing.h>
+#include "delegated.bpf.h"
 #include "task_counts_intf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -61,7 +62,7 @@ static __always_inline u64 key_of(struct task_struct *task)
 		return 0;
 	if (by_process)
 		return task->tgid;
-	return task_cgroup_id(task);
+	return workload_cgroup_id(task);
 }
 
 static __always_inline bool read_events(struct event_counts *now)

@@ -17,6 +17,7 @@
 
 #include "vmlinux_min.h"
 #include <bpf/bpf_core_read.h>
+#include "delegated.bpf.h"
 #include "task_iter_intf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -86,7 +87,7 @@ int weir_task_iter(struct bpf_iter__task *ctx)
 	}
 	row.pid = task->pid;
 	row.tgid = task->tgid;
-	row.cgroup = task_cgroup_id(task);
+	row.cgroup = workload_cgroup_id(task);
 	row.flags = flags_of(task);
 	row.start_ns = task->start_boottime;
 	row.cpu_ns = task->se.sum_exec_runtime;

@@ -177,8 +177,8 @@ GLOBAL_FN int charge_workload(u64 slot, u64 dt)
 	return 0;
 }
 
-/* Preempts a task with a throttled workload; other running tasks count as load. */
-GLOBAL_FN int preempt_over_budget(u32 index)
+/* Ends the run of a task of a throttled workload; other running tasks count as load. */
+GLOBAL_FN int end_run_over_budget(u32 index)
 {
 	struct cpu_ctx *cpuc = cpu_ctx_of(index);
 	struct workload_ctx *wctx = workload_ctx_of(cpuc->slot);
@@ -189,7 +189,7 @@ GLOBAL_FN int preempt_over_budget(u32 index)
 		add_load(cpuc->slot);
 		return 0;
 	}
-	scx_bpf_kick_cpu(index, SCX_KICK_PREEMPT);
+	end_run(index);
 	wctx->preempts++;
 	return 0;
 }
@@ -321,8 +321,13 @@ GLOBAL_FN int release_workload(u64 slot, u64 now, u64 dt)
 
 		if (++timerc->scanned > RELEASE_SCAN_MAX)
 			break;
-		if (!is_fed && (!taskc || !weir_starvation_due(taskc->parked_at, now, starvation_ns)))
+		if (!is_fed && taskc && taskc->marked_run_ns) {
+			/* In the kernel, maybe with a lock: these stand in front. */
+			if (!weir_starvation_due(taskc->parked_at, now, taskc->stay_ns))
+				continue;
+		} else if (!is_fed && (!taskc || !weir_starvation_due(taskc->parked_at, now, starvation_ns))) {
 			break;
+		}
 		if (!release_task(FOR_EACH_ITER, p, taskc))
 			continue;
 		if (is_fed) {
@@ -435,7 +440,7 @@ static int tick(void *map, int *key, struct bpf_timer *timer)
 		sample_cpu(i, now);
 	charge_all(hb, begun, dt);
 	bpf_for(i, 0, set->cpu_count)
-		preempt_over_budget(i);
+		end_run_over_budget(i);
 	bpf_for(i, 0, full_mode ? set->queue_count : 1)
 		kick_idle_for_queue(i);
 	dispatch_stalled(set, now);

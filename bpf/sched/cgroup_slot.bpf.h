@@ -21,11 +21,32 @@ static u64 cgroup_tag(struct task_struct *p)
 	return cgroup << 32 | ((hb ? hb->epoch : 0) & TAG_EPOCH) << 8;
 }
 
+/*
+ * The entry of the cgroup of a task, or of a cgroup above it: one that is delegated is one workload, and has
+ * an entry for all that its owner makes below it. No entry stands above another one.
+ */
+static __noinline u64 *find_workload(struct task_struct *p)
+{
+	const struct cgroup *cgrp = p->cgroups->dfl_cgrp->dom_cgrp;
+	u64 cgroup = cgrp->kn->id;
+	u64 *found = bpf_map_lookup_elem(&cgroup_to_workload, &cgroup);
+	u32 level, levels = cgrp->level;
+
+	if (found || !has_ancestors(cgrp))
+		return found;
+	for (level = 1; level <= MAX_WORKLOAD_LEVEL && level < levels; level++) {
+		cgroup = id_of_ancestor(cgrp, level);
+		found = bpf_map_lookup_elem(&cgroup_to_workload, &cgroup);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
 /* Finds the cgroup's slot in the map and fills the cache. */
 static __noinline u64 resolve_slot(struct task_struct *p, u64 tag)
 {
-	u64 cgroup = task_cgroup_id(p);
-	u64 *found = bpf_map_lookup_elem(&cgroup_to_workload, &cgroup);
+	u64 *found = find_workload(p);
 	u64 slot = found ? *found & SLOT_MASK : NO_SLOT;
 
 	scx_bpf_task_set_dsq_vtime(p, tag | slot);

@@ -6,7 +6,10 @@
 #ifndef WEIR_DEVICE_BYTES_BPF_H
 #define WEIR_DEVICE_BYTES_BPF_H
 
-/* By its counters; false if they cannot be read or were not read at the last tick. */
+/*
+ * By its counters; false if they cannot be read or were not read at the last tick. Those that cannot be read
+ * are not tried at each tick.
+ */
 static bool device_bytes_read(struct device_cfg *dcfg, struct device_ctx *dctx, u64 *bytes)
 {
 	u64 sum = 0, one, i;
@@ -14,6 +17,10 @@ static bool device_bytes_read(struct device_cfg *dcfg, struct device_ctx *dctx, 
 
 	if (!weir_cxl_counter_read)
 		return false;
+	if (dctx->retry_ns && bpf_ktime_get_ns() < dctx->retry_at_ns) {
+		dctx->lost++;
+		return false;
+	}
 	for (i = 0; i < MAX_NODES; i++) {
 		if (i >= dcfg->node_count)
 			break;
@@ -29,10 +36,15 @@ static bool device_bytes_read(struct device_cfg *dcfg, struct device_ctx *dctx, 
 	*bytes = sum - dctx->last_count;
 	dctx->last_count = sum;
 	dctx->is_known = 1;
+	dctx->retry_ns = 0;
 	return was_known;
 lost:
 	dctx->is_known = 0;
 	dctx->lost++;
+	dctx->failed_reads++;
+	dctx->retry_ns = weir_retry_ns(dctx->retry_ns);
+	/* From the end of a read, which may have taken longer than the wait. */
+	dctx->retry_at_ns = bpf_ktime_get_ns() + dctx->retry_ns;
 	return false;
 }
 

@@ -19,7 +19,10 @@
 /* 4 TB/s, or 4398 CPUs in nanoseconds a second. */
 #define WEIR_CAPACITY_MAX	(1ULL << 42)
 #define WEIR_FLOW_WEIGHT_MAX	10000ULL
-/* Virtual nanoseconds per nanosecond of a run: a flow of weight 1 that has a whole resource needs 100. */
+/*
+ * Virtual nanoseconds per nanosecond of a run: a flow of weight 1 that has a whole resource needs 100. One
+ * that takes more than that, of a memory with a small set-point, is charged the rest by the tick.
+ */
 #define WEIR_FACTOR_MAX		(128ULL << WEIR_FACTOR_BITS)
 /* A flow that ran for less since the last tick keeps its factor. */
 #define WEIR_FACTOR_RUN_NS	10000ULL

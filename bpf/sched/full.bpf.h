@@ -37,8 +37,7 @@ static u64 *active_weight_of(u64 hweight_id)
 
 static __noinline void refresh_task_ctx(struct task_struct *p, struct task_ctx *taskc, u64 tag)
 {
-	u64 cgroup = task_cgroup_id(p);
-	u64 *found = bpf_map_lookup_elem(&cgroup_to_workload, &cgroup);
+	u64 *found = find_workload(p);
 
 	taskc->tag = tag;
 	taskc->slot = found ? *found & TAG_SLOT : NO_SLOT;
@@ -127,7 +126,8 @@ static void full_enqueue(struct task_struct *p, u64 enq_flags)
 	if (taskc) {
 		if (taskc->summed_in != taskc->hweight_id)
 			join_weight_sum(p, taskc);
-		if (is_task_throttled(taskc) || (!p->scx.slice && budget_exhausted(taskc->slot, 0))) {
+		if ((is_task_throttled(taskc) || (!p->scx.slice && budget_exhausted(taskc->slot, 0))) &&
+		    may_park(p)) {
 			park(p, taskc->slot, enq_flags);
 			return;
 		}

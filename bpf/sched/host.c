@@ -51,6 +51,11 @@ u64 weir_host_ext_count_tail(u64 estimated, u64 at_ns, u64 now_ns, u64 ns)
 	return weir_ext_count_tail(estimated, at_ns, now_ns, ns);
 }
 
+u64 weir_host_retry_ns(u64 waited_ns)
+{
+	return weir_retry_ns(waited_ns);
+}
+
 u64 weir_host_scale_factor(s64 billable_bytes, u64 estimated)
 {
 	return weir_scale_factor(billable_bytes, estimated);

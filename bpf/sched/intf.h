@@ -127,7 +127,7 @@ struct device_sample {
  * @parked_ns: time its tasks were parked, summed over tasks
  * @worst_ns: longest time one task was parked
  * @starvation_runs: parked tasks that ran after their starvation time, in spite of debt
- * @preempts: times a running task of it was preempted for debt
+ * @preempts: ticks at which a running task of it was told to leave its CPU for debt, summed over tasks
  * @waiting: tasks parked at the last tick
  * @is_throttled: 1: its tasks wait until its next run begins
  * @mode: mode of the slot at the last tick
@@ -160,6 +160,9 @@ struct workload_ctx {
  * @load_bytes_per_sec: sum of the intensities of the running workloads
  * @scale: scale of the last interval, WEIR_SCALE_ONE is 1
  * @lost: intervals in which the counters could not be read
+ * @failed_reads: times this was tried; less often the longer it fails
+ * @retry_ns: time between the last try and the next; 0: the last one succeeded
+ * @retry_at_ns: when they are read again
  * @overload_cap_bytes: bytes it may still transfer before capped workloads are throttled (signed)
  * @overload_cap_part: parts of a byte
  * @capped_bytes: sum of the estimates of this interval, of limited and of capped workloads
@@ -179,6 +182,9 @@ struct device_ctx {
 	u64 load_bytes_per_sec;
 	u64 scale;
 	u64 lost;
+	u64 failed_reads;
+	u64 retry_ns;
+	u64 retry_at_ns;
 	u64 overload_cap_bytes;
 	u64 overload_cap_part;
 	u64 capped_bytes;

@@ -5,18 +5,19 @@
  *
  *   task wakes, or its slice ends
  *        │
- *        ▼            workload in debt
+ *        ▼   workload in debt, and the task
  *     enqueue ──────────────────────────► parking queue of the workload
- *        │ budget left                          │ tick: budget again, or starvation
+ *        │   returns to user space              │ tick: budget again, or starvation
  *        ▼                                      │ time over (oldest first)
  *     run queue ◄───────────────────────────────┘
  *        │ dispatch
  *        ▼
- *     running ── charged each tick and when it stops; preempted when the budget is gone
+ *     running ── charged each tick and when it stops; once the budget is gone, ends its run
+ *                where it returns to user space (user_return.bpf.h)
  *
  * The tick (budget_timer.bpf.h) is a timer of 1 ms. For all workloads, in this order,
  * it adds up the run time since the last tick, reads the bytes that the devices
- * transferred, charges them (weir_sched.h), refills the budgets, preempts tasks of
+ * transferred, charges them (weir_sched.h), refills the budgets, ends runs of tasks of
  * workloads in debt, and releases parked tasks of the others.
  *
  * Partial mode: only tasks of policy SCHED_EXT come here, all others stay with the
@@ -36,7 +37,9 @@
  */
 
 #include "vmlinux_min.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "ancestors.bpf.h"
 #include "weir_sched.h"
 #include "intf.h"
 
@@ -98,6 +101,9 @@ struct {
 
 /**
  * struct task_ctx - state of a task: in partial mode of one that was parked, in full mode of all
+ * @returns_to_user: 1: it is about to return to user space (user_return.bpf.h)
+ * @marked_run_ns: its run time when it was marked, to be parked at its return to user space; 0: it is not
+ * @stay_ns: how long it has run in the kernel since, where it is parked there
  * @parked_at: time of the last parking
  * @released_at: time of the release after that
  * @vtime: virtual time (this and all that follows: full mode only)
@@ -109,6 +115,9 @@ struct {
  * @limit: thesis's schedulers only
  */
 struct task_ctx {
+	u64 returns_to_user;
+	u64 marked_run_ns;
+	u64 stay_ns;
 	u64 parked_at;
 	u64 released_at;
 	u64 vtime;
@@ -127,13 +136,18 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
-/* The run of a task on a CPU; since 0: no task of ours. Only that CPU writes it. */
+/*
+ * The run of a task on a CPU; since 0: no task of ours. Only that CPU writes it.
+ *
+ * @from_user_space: 1: the kernel's scheduler was last called there by a task on its way back to user space
+ */
 struct cpu_ctx {
 	u64 since;
 	u64 slot;
 	u64 vtime;		/* full mode: the task's, at the beginning of the run */
 	u64 active_weight;	/* full mode: sum of the cgroup's weights then */
-	u64 space[4];		/* a cache line each */
+	u64 from_user_space;
+	u64 space[3];		/* a cache line each */
 };
 
 struct cpu_ctx cpu_ctxs[MAX_CPUS];
@@ -256,6 +270,8 @@ static struct task_ctx *lookup_task_ctx(struct task_struct *p)
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
+#include "user_return.bpf.h"
+
 SEC("struct_ops/weir_select_cpu")
 s32 BPF_PROG(weir_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -301,6 +317,8 @@ static __noinline void park(struct task_struct *p, u64 slot, u64 enq_flags)
 		taskc->parked_at = scx_bpf_now();
 	if (wctx)
 		__sync_fetch_and_add(&wctx->parks, 1);
+	if (taskc && taskc->marked_run_ns)
+		enq_flags |= bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD);
 	scx_bpf_dsq_insert(p, slot, WEIR_SLICE_NS, enq_flags);
 }
 
@@ -312,7 +330,7 @@ static void enqueue(struct task_struct *p, u64 enq_flags)
 {
 	u64 slot = slot_of(p);
 
-	if (is_throttled(slot) || (!p->scx.slice && budget_exhausted(slot, 0))) {
+	if ((is_throttled(slot) || (!p->scx.slice && budget_exhausted(slot, 0))) && may_park(p)) {
 		park(p, slot, enq_flags);
 		return;
 	}

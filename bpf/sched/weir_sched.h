@@ -34,6 +34,10 @@
 #define WEIR_WAKEUP_CREDIT_NS	4000000ULL
 /* The same for a task that was parked: those that wake come first, also if they have run a little. */
 #define WEIR_RELEASE_CREDIT_NS	1000000ULL
+/* A task that has run in the kernel for longer than this is parked there too, nanoseconds. */
+#define WEIR_KERNEL_STAY_NS	8000000ULL
+/* Longest time that a task is parked there without a turn, nanoseconds. */
+#define WEIR_KERNEL_PARK_MAX_NS	64000000ULL
 /* A waking task preempts a running one that is ahead of it by more vtime than this, nanoseconds. */
 #define WEIR_PREEMPT_LAG_NS	500000ULL
 /* Largest debt of a device towards capped workloads, as time at its set-point: bounds their wait. */
@@ -42,6 +46,10 @@
 #define WEIR_EXT_ERROR_NS	200000000ULL
 /* Time in which a device's recent overshoot fades, nanoseconds. */
 #define WEIR_OVERSHOOT_FADE_NS	100000000ULL
+/* A device whose counters cannot be read is read again after this time, nanoseconds; then after twice as long. */
+#define WEIR_RETRY_FIRST_NS	2000000ULL
+/* And never less often than this, nanoseconds. */
+#define WEIR_RETRY_MOST_NS	1024000000ULL
 /* Bits behind the binary point of scale factors. */
 #define WEIR_SCALE_BITS	12
 /* Slice of the thesis's schedulers for a task without a limit (5.4.1, equation 8), nanoseconds. */
@@ -310,6 +318,18 @@ static inline int weir_run_affordable(const struct weir_bucket *bucket, u64 inte
 {
 	return !weir_in_debt(bucket) &&
 	       (u64)bucket->bytes >= weir_bytes(intensity_bytes_per_sec, run_ns);
+}
+
+/*
+ * Time until counters that could not be read are read again, after a wait of @waited_ns; 0: they were read
+ * before. A register of a device that does not answer holds a CPU until the completion timeout, 10 ms and
+ * more, and a tick has interrupts off.
+ */
+static inline u64 weir_retry_ns(u64 waited_ns)
+{
+	if (waited_ns >= WEIR_RETRY_MOST_NS / 2)
+		return WEIR_RETRY_MOST_NS;
+	return weir_max(2 * waited_ns, WEIR_RETRY_FIRST_NS);
 }
 
 /*

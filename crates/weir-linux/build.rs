@@ -92,9 +92,10 @@ fn constants(bpf: &Path, source: &str) -> Result<String, String> {
     let mut rust = String::new();
     for header in included {
         let beside = source.with_file_name(header);
-        let text = match beside.exists() {
-            true => read(&beside)?,
-            false => read(&bpf.join("include").join(header))?,
+        let text = if beside.exists() {
+            read(&beside)?
+        } else {
+            read(&bpf.join("include").join(header))?
         };
         let defines = text.lines().filter_map(|l| l.strip_prefix("#define "));
         for (name, value) in defines.filter_map(|l| l.split_once(char::is_whitespace)) {

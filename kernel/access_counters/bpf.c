@@ -11,8 +11,8 @@
  * The thesis passes a NUMA node and gets the counter (5.1.4, 5.4.1); so here,
  * with an error beside the count, because "no such counter" is not "no
  * traffic". A node may hold several groups: their counts are added. Memory that two
- * devices count (hardware, and a simulation of it) is counted once, by the device
- * with the lower number.
+ * devices count (hardware, and a simulation of it) is counted once, also where they
+ * divide it differently (cover.h says whose groups are added).
  *
  * Programs call this from a scheduler with a run queue locked, or from an NMI.
  * So it takes no lock, does not sleep, and does a bounded number of MMIO reads
@@ -33,26 +33,15 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 
+#include "cover.h"
 #include "weir_cxl.h"
 
 #define WEIR_BPF_GROUPS_MAX	16
 
 /**
- * struct weir_node_group - says that a group's memory is of a node
- * @cxl: the device
- * @group: the group
- * @nid: the node
- */
-struct weir_node_group {
-	struct weir_cxl *cxl;
-	u32 group;
-	int nid;
-};
-
-/**
- * struct weir_index - all groups that belong to a node
+ * struct weir_index - the groups whose counts are added for each node
  * @count: how many
- * @entries: ordered by node, then by address, then by device
+ * @entries: ordered by node, then by address
  */
 struct weir_index {
 	u32 count;
@@ -62,25 +51,9 @@ struct weir_index {
 /* Replaced under weir_cxl_lock, read under RCU. NULL without devices. */
 static struct weir_index __rcu *weir_index;
 
-/* The first entry of a node or of the next higher one. */
-static u32 weir_index_find(const struct weir_index *index, int nid)
-{
-	u32 low = 0, high = index->count;
-
-	while (low < high) {
-		u32 middle = low + (high - low) / 2;
-
-		if (index->entries[middle].nid < nid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static int weir_node_read(const struct weir_index *index, int nid, bool write, u64 *bytes)
 {
-	u32 first = weir_index_find(index, nid);
+	u32 first = weir_cover_node(index->entries, index->count, nid);
 	u64 sum = 0, part;
 	u32 i;
 	int ret;
@@ -88,6 +61,8 @@ static int weir_node_read(const struct weir_index *index, int nid, bool write, u
 	for (i = first; i < index->count && index->entries[i].nid == nid; i++) {
 		if (i - first == WEIR_BPF_GROUPS_MAX)
 			return -E2BIG;
+		if (!index->entries[i].cxl)
+			return -EINVAL;
 		ret = weir_cxl_read(index->entries[i].cxl, index->entries[i].group, write, &part);
 		if (ret)
 			return ret;
@@ -108,8 +83,9 @@ __bpf_kfunc_start_defs();
  * @write: bytes written, else bytes read
  * @bytes: set to the count since the device was reset, modulo 2^64
  *
- * Return: 0; -ENODEV if no counter covers the node or its device is lost;
- * -E2BIG if more than 16 groups lie in it. @bytes is only set with 0.
+ * Return: 0; -ENODEV if no counter covers the node or its device is lost; -EBUSY while
+ * the device is being reset; -E2BIG if more than 16 groups would be added; -EINVAL if groups
+ * overlap so that no choice of them counts each byte once. @bytes is only set with 0.
  */
 __bpf_kfunc int weir_cxl_counter_read(int nid, bool write, u64 *bytes)
 {
@@ -145,39 +121,6 @@ int weir_bpf_init(void)
 	return ret ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &weir_kfuncs);
 }
 
-static u64 weir_base(const struct weir_node_group *entry)
-{
-	return entry->cxl->groups[entry->group].base;
-}
-
-static int weir_compare_entries(const void *a, const void *b)
-{
-	const struct weir_node_group *left = a, *right = b;
-
-	if (left->nid != right->nid)
-		return left->nid - right->nid;
-	if (weir_base(left) != weir_base(right))
-		return weir_base(left) < weir_base(right) ? -1 : 1;
-	return left->cxl->id - right->cxl->id;
-}
-
-/* Leaves out groups with memory that an earlier device counts as well. */
-static void weir_index_dedup(struct weir_index *index)
-{
-	u32 kept = 0, i;
-
-	for (i = 0; i < index->count; i++) {
-		const struct weir_node_group *entry = &index->entries[i];
-		const struct weir_node_group *last = kept ? &index->entries[kept - 1] : NULL;
-
-		if (last && last->cxl != entry->cxl && last->nid == entry->nid &&
-		    weir_base(last) == weir_base(entry))
-			continue;
-		index->entries[kept++] = *entry;
-	}
-	index->count = kept;
-}
-
 /* NULL with *ret 0 is the index of no groups. */
 static struct weir_index *weir_index_make(int *ret)
 {
@@ -200,19 +143,24 @@ static struct weir_index *weir_index_make(int *ret)
 	used = 0;
 	list_for_each_entry(cxl, &weir_cxl_devices, entry) {
 		for (i = 0; i < cxl->group_count; i++) {
-			int nid = phys_to_target_node(cxl->groups[i].base);
+			const struct weir_group *group = &cxl->groups[i];
+			int nid = phys_to_target_node(group->base);
 
 			if (nid == NUMA_NO_NODE)
 				continue;
-			index->entries[used].cxl = cxl;
-			index->entries[used].group = i;
-			index->entries[used].nid = nid;
-			used++;
+			index->entries[used++] = (struct weir_node_group) {
+				.cxl = cxl,
+				.base = group->base,
+				.end = group->base + group->size_bytes,
+				.device = cxl->id,
+				.group = i,
+				.nid = nid,
+			};
 		}
 	}
 	index->count = used;
-	sort(index->entries, used, sizeof(index->entries[0]), weir_compare_entries, NULL);
-	weir_index_dedup(index);
+	sort(index->entries, used, sizeof(index->entries[0]), weir_node_group_compare, NULL);
+	index->count = weir_cover(index->entries, used);
 	return index;
 }
 

@@ -25,7 +25,8 @@
  *  3. remove takes it out of there, waits for the last reader (RCU for
  *     BPF, the mutex for debugfs, kernfs for sysfs, perf for its events), and only
  *     then lets the BAR be unmapped. So no register is ever read after removal;
- *  4. a device that vanished without warning answers with ones in every bit
+ *  4. a reset of the function stops readers, and counts go on after it (reset.c);
+ *  5. a device that vanished without warning answers with ones in every bit
  *     until remove is called. Readers then get -ENODEV, never a giant count.
  *
  * Which devices: QEMU's ivshmem-plain is bound if, and only if, its BAR holds
@@ -61,6 +62,7 @@
 #define WEIR_DUMP_LINE_CHARS	42
 
 LIST_HEAD(weir_cxl_devices);
+/* Of the list above, and of what bpf.c makes of it. */
 DEFINE_MUTEX(weir_cxl_lock);
 
 static DEFINE_IDA(weir_cxl_ida);
@@ -81,28 +83,62 @@ bool weir_cxl_lost(struct weir_cxl *cxl)
 	return readl(cxl->regs + WEIR_MAGIC_REG) != WEIR_MAGIC_VALUE;
 }
 
+/* Called under RCU, for which a reset waits. The value of @value is only set with 0. */
+static int weir_cxl_load(struct weir_cxl *cxl, u64 offset, bool is_long, u64 *value)
+{
+	int ret;
+
+	/* Pairs with weir_resume(): a reader that sees 0 sees its offsets. */
+	ret = smp_load_acquire(&cxl->unreadable);
+	if (ret)
+		return ret;
+	*value = is_long ? readq(cxl->regs + offset) : readl(cxl->regs + offset);
+	/* All ones may be a value: only then the magic number is read again. */
+	if (*value == (is_long ? U64_MAX : U32_MAX) && weir_cxl_lost(cxl))
+		return -ENODEV;
+	return 0;
+}
+
+/**
+ * weir_cxl_register_read - read a register of the device
+ * @cxl: the device; the caller keeps it from being removed
+ * @offset: where in the BAR it is
+ * @is_long: it has 64 bits
+ * @value: set to what it holds
+ *
+ * Return: 0; -EBUSY while the function is being reset; -ENODEV if the device is lost.
+ */
+int weir_cxl_register_read(struct weir_cxl *cxl, u64 offset, bool is_long, u64 *value)
+{
+	guard(rcu)();
+	return weir_cxl_load(cxl, offset, is_long, value);
+}
+
 /**
  * weir_cxl_read_at - read one of a table of counters
  * @cxl: the device; the caller keeps it from being removed
  * @counters: where in the BAR the table is: the counters, or those of the last snapshot
  * @group: below its group_count
  * @write: the counter of writes, else that of reads
- * @bytes: set to the count, modulo 2^64
+ * @bytes: set to the count, modulo 2^64; it goes on over a reset of the function
  *
- * One MMIO read, from any context. All ones may be a count about to wrap, so
- * only then the magic number is read again.
+ * One MMIO read, from any context.
  *
- * Return: 0, or -ENODEV if the device is lost.
+ * Return: as weir_cxl_register_read().
  */
 int weir_cxl_read_at(struct weir_cxl *cxl, u64 counters, u32 group, bool write, u64 *bytes)
 {
-	u64 offset = counters + (u64)group * WEIR_COUNTER_STRIDE_BYTES +
-		     (write ? WEIR_COUNTER_WRITES_REG : WEIR_COUNTER_READS_REG);
-	u64 lines = readq(cxl->regs + offset);
+	struct weir_count *count = &cxl->counts[2 * (u64)group + write];
+	u64 lines;
+	int ret;
 
-	if (lines == U64_MAX && weir_cxl_lost(cxl))
-		return -ENODEV;
-
+	guard(rcu)();
+	ret = weir_cxl_load(cxl, weir_counter_offset(counters, group, write), true, &lines);
+	if (ret)
+		return ret;
+	/* A snapshot is older than the last count. */
+	lines = counters == WEIR_COUNTERS_OFFSET_BYTES ? weir_count_of(count, lines) :
+							 count->offset + lines;
 	*bytes = lines * cxl->line_bytes;
 	return 0;
 }
@@ -200,7 +236,8 @@ static int weir_cxl_read_features(struct weir_cxl *cxl, u64 bar_bytes)
 	if (!(cxl->features & WEIR_FEATURE_SNAPSHOT))
 		return 0;
 	snapshot = readq(cxl->regs + WEIR_SNAPSHOT_OFFSET_BYTES_REG);
-	if (snapshot % sizeof(u64) || snapshot > bar_bytes || snapshot_bytes > bar_bytes - snapshot) {
+	if (snapshot % sizeof(u64) || snapshot > bar_bytes ||
+	    snapshot_bytes > bar_bytes - snapshot) {
 		dev_err(cxl->dev.parent, "snapshot of 0x%llx bytes at 0x%llx, the BAR ends at 0x%llx\n",
 			snapshot_bytes, snapshot, bar_bytes);
 		return -EINVAL;
@@ -256,7 +293,8 @@ static int weir_cxl_read_map(struct weir_cxl *cxl, u64 bar_bytes)
 	cxl->group_count = group_count;
 	cxl->line_bytes = line_bytes;
 	ret = weir_cxl_read_features(cxl, bar_bytes);
-	return ret ?: weir_cxl_read_groups(cxl, table);
+	ret = ret ?: weir_cxl_read_groups(cxl, table);
+	return ret ?: weir_counts_begin(cxl);
 }
 
 static void weir_cxl_release(struct device *dev)
@@ -265,6 +303,7 @@ static void weir_cxl_release(struct device *dev)
 
 	weir_sysfs_free(cxl);
 	kvfree(cxl->groups);
+	kvfree(cxl->counts);
 	if (cxl->id >= 0)
 		ida_free(&weir_cxl_ida, cxl->id);
 	kfree(cxl);
@@ -357,6 +396,8 @@ static int weir_cxl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		dev_warn(&cxl->dev, "no events for perf: error %d\n", ret);
 	pci_set_drvdata(pdev, cxl);
+	/* What an error's recovery restores. */
+	pci_save_state(pdev);
 	dev_info(&cxl->dev, "%u groups\n", cxl->group_count);
 	return 0;
 }
@@ -385,6 +426,7 @@ static struct pci_driver weir_cxl_driver = {
 	.id_table = weir_cxl_ids,
 	.probe = weir_cxl_probe,
 	.remove = weir_cxl_remove,
+	.err_handler = &weir_error_handlers,
 };
 
 static int __init weir_cxl_init(void)

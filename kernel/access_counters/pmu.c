@@ -14,7 +14,8 @@
  * perf itself chooses the CPU that reads, and another when that goes offline
  * (PERF_PMU_SCOPE_SYS_WIDE). An event that is open keeps the module loaded, but
  * not the device bound: perf takes the events of a PMU away before its device is
- * removed. What a lost device had counted stays as it was.
+ * removed. What a lost device had counted stays as it was; a reset of the function adds
+ * nothing (reset.c).
  *
  * Permissions: counts reveal the activity of other users, so perf requires CAP_PERFMON or
  * perf_event_paranoid below 1, as for every event of a whole machine.
@@ -89,7 +90,8 @@ static int weir_pmu_event_init(struct perf_event *event)
 		return -EOPNOTSUPP;
 	if (event->cpu < 0)
 		return -EINVAL;
-	if (config & ~(WEIR_PMU_EVENT | WEIR_PMU_GROUP) || event->attr.config1 || event->attr.config2)
+	if (config & ~(WEIR_PMU_EVENT | WEIR_PMU_GROUP) || event->attr.config1 ||
+	    event->attr.config2)
 		return -EINVAL;
 	if (which != WEIR_PMU_READ && which != WEIR_PMU_WRITE)
 		return -EINVAL;
@@ -98,12 +100,24 @@ static int weir_pmu_event_init(struct perf_event *event)
 	return 0;
 }
 
+static u32 weir_pmu_group(struct perf_event *event)
+{
+	return FIELD_GET(WEIR_PMU_GROUP, event->attr.config);
+}
+
+static bool weir_pmu_is_write(struct perf_event *event)
+{
+	return FIELD_GET(WEIR_PMU_EVENT, event->attr.config) == WEIR_PMU_WRITE;
+}
+
 static int weir_pmu_count(struct perf_event *event, u64 *bytes)
 {
-	u64 config = event->attr.config;
-	bool write = FIELD_GET(WEIR_PMU_EVENT, config) == WEIR_PMU_WRITE;
+	return weir_cxl_read(cxl_of(event), weir_pmu_group(event), weir_pmu_is_write(event), bytes);
+}
 
-	return weir_cxl_read(cxl_of(event), FIELD_GET(WEIR_PMU_GROUP, config), write, bytes);
+static u64 weir_pmu_last(struct perf_event *event)
+{
+	return weir_cxl_last(cxl_of(event), weir_pmu_group(event), weir_pmu_is_write(event));
 }
 
 static void weir_pmu_read(struct perf_event *event)
@@ -119,9 +133,13 @@ static void weir_pmu_read(struct perf_event *event)
 static void weir_pmu_start(struct perf_event *event, int flags)
 {
 	u64 now;
+	int ret = weir_pmu_count(event, &now);
 
+	/* During a reset: the count goes on from there. */
+	if (ret == -EBUSY)
+		now = weir_pmu_last(event);
 	/* A lost device: the event stays stopped, at what it had. */
-	if (weir_pmu_count(event, &now))
+	else if (ret)
 		return;
 	local64_set(&event->hw.prev_count, now);
 	event->hw.state = 0;

@@ -3,7 +3,7 @@
  * Snapshots of all counters, in sysfs beside the counters
  *
  *   snapshot/trigger          write 1: copies all counters at one instant
- *   snapshot/count            decimal: snapshots taken since reset, modulo 2^32
+ *   snapshot/count            decimal: snapshots taken since the device was reset, modulo 2^32
  *   snapshot/counters         as "counters" of the device, at the last snapshot
  *
  * The directory exists if the device announces the feature. All of it is for
@@ -37,6 +37,8 @@ static int weir_snapshot_take(struct weir_cxl *cxl)
 	bool busy;
 	int ret;
 
+	if (cxl->unreadable)
+		return cxl->unreadable;
 	/* All ones would be a snapshot that never ends. */
 	if (weir_cxl_lost(cxl))
 		return -ENODEV;
@@ -82,6 +84,7 @@ static ssize_t counters_read(struct file *file, struct kobject *kobj,
 
 	return weir_counters_read(cxl, cxl->snapshot_offset, buf, off, count);
 }
+
 static const BIN_ATTR_ADMIN_RO(counters, 0);
 
 WEIR_REGISTER(weir_snapshot_count, count, WEIR_SNAPSHOT_COUNT_REG, false);

@@ -72,7 +72,7 @@ static size_t weir_counters_size(struct weir_cxl *cxl)
  * @off: first byte wanted
  * @count: how many at most
  *
- * Return: bytes copied, 0 behind the end, or -ENODEV if the device is lost.
+ * Return: bytes copied, 0 behind the end, or an error of weir_cxl_register_read().
  */
 ssize_t weir_counters_read(struct weir_cxl *cxl, u64 counters, char *buf, loff_t off, size_t count)
 {
@@ -105,6 +105,7 @@ static ssize_t counters_read(struct file *file, struct kobject *kobj,
 
 	return weir_counters_read(cxl, WEIR_COUNTERS_OFFSET_BYTES, buf, off, count);
 }
+
 static const BIN_ATTR_ADMIN_RO(counters, 0);
 
 /**
@@ -136,16 +137,15 @@ static const struct attribute_group weir_device_group = {
 	.bin_size = weir_bin_size,
 };
 
-/* A register shown as it is; -ENODEV for a lost device. */
+/* A register shown as it is. */
 ssize_t weir_register_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct weir_register *reg = container_of(attr, struct weir_register, attr);
-	struct weir_cxl *cxl = to_weir_cxl(dev);
-	u64 value = reg->is_long ? readq(cxl->regs + reg->offset) : readl(cxl->regs + reg->offset);
+	u64 value;
+	int ret;
 
-	if (value == (reg->is_long ? U64_MAX : U32_MAX) && weir_cxl_lost(cxl))
-		return -ENODEV;
-	return sysfs_emit(buf, "%llu\n", value);
+	ret = weir_cxl_register_read(to_weir_cxl(dev), reg->offset, reg->is_long, &value);
+	return ret ?: sysfs_emit(buf, "%llu\n", value);
 }
 
 /* In a group's directory, var of a dev_ext_attribute is the group. */

@@ -13,6 +13,7 @@
 #include <linux/sysfs.h>
 #include <linux/types.h>
 
+#include "counts.h"
 #include "weir_regs.h"
 
 struct weir_group_dir;
@@ -38,7 +39,10 @@ struct weir_group {
  * @features: bits WEIR_FEATURE_* of its features beside counters
  * @snapshot_offset: BAR offset of the counters of the last snapshot, if it has snapshots
  * @snapshot_lock: held while a snapshot is triggered
+ * @unreadable: 0, or why no register is read: -EBUSY during a reset, -ENODEV after one that the
+ *	device did not survive. Set under @snapshot_lock, or by the reset that set it
  * @groups: its group table when it was bound
+ * @counts: what goes on over a reset, of reads and writes of each group in turn
  * @dirs: the sysfs directories of the groups
  * @attr_groups: all sysfs files of @dev, NULL-terminated
  * @pmu: its counters as events of perf
@@ -53,8 +57,10 @@ struct weir_cxl {
 	u32 line_bytes;
 	u32 features;
 	u64 snapshot_offset;
-	struct mutex snapshot_lock;
+	struct mutex snapshot_lock;	/* snapshots, one at a time; unreadable becoming nonzero */
+	int unreadable;
 	struct weir_group *groups;
+	struct weir_count *counts;
 	struct weir_group_dir *dirs;
 	const struct attribute_group **attr_groups;
 	struct pmu pmu;
@@ -70,7 +76,15 @@ static inline struct weir_cxl *to_weir_cxl(struct device *dev)
 	return container_of(dev, struct weir_cxl, dev);
 }
 
+/* Where in the BAR a counter of a group is, in the table at @counters. */
+static inline u64 weir_counter_offset(u64 counters, u32 group, bool write)
+{
+	return counters + (u64)group * WEIR_COUNTER_STRIDE_BYTES +
+	       (write ? WEIR_COUNTER_WRITES_REG : WEIR_COUNTER_READS_REG);
+}
+
 bool weir_cxl_lost(struct weir_cxl *cxl);
+int weir_cxl_register_read(struct weir_cxl *cxl, u64 offset, bool is_long, u64 *value);
 int weir_cxl_read(struct weir_cxl *cxl, u32 group, bool write, u64 *bytes);
 int weir_cxl_read_at(struct weir_cxl *cxl, u64 counters, u32 group, bool write, u64 *bytes);
 
@@ -102,6 +116,10 @@ ssize_t weir_register_show(struct device *dev, struct device_attribute *attr, ch
 
 extern const struct attribute_group weir_snapshot_group;
 extern const struct attribute_group weir_devload_group;
+
+extern const struct pci_error_handlers weir_error_handlers;
+int weir_counts_begin(struct weir_cxl *cxl);
+u64 weir_cxl_last(struct weir_cxl *cxl, u32 group, bool write);
 
 int weir_pmu_register(struct weir_cxl *cxl);
 void weir_pmu_unregister(struct weir_cxl *cxl);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT The accelerator beside host memory, against what the twins of
-// its engines answer. Requests come on standard input, from `accelerator_vectors` of weir-hw, which says how
-// they are written.
+// its engines answer. Requests come on standard input, from `accelerator_vectors` of weir-type2, which says
+// how they are written.
 //
 // They run twice. First one at a time, with a memory that takes each request and answers 20 clocks later:
 // what a request takes is its engines' clocks and a constant of each operation. Then in a ring of eight, with

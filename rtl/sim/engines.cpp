@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT Bench of the hash (-DXXH64) and of the comparison: drives an
 // engine at its pins as its Rust twin was driven, and compares each result and the clock it came in with what
-// the twin gave. Runs come on standard input, from `engine_vectors` of weir-hw, which says how they are
+// the twin gave. Runs come on standard input, from `engine_vectors` of weir-type2, which says how they are
 // written.
 //
 // Prints PASS or FAIL and figures.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // An LZ4 engine against what its twin in Rust answers. Cases come on standard input, from `lz4_vectors` of
-// weir-hw, which says how they are written. -DENGINE is 0 for the decoder, or the positions of the encoder.
+// weir-type2, which says how they are written. -DENGINE is 0 for the decoder, or the encoder's positions.
 //
 // Each case runs twice. First the source always has a beat and the sink always takes one: bytes, flaw and
 // clocks must be the twin's. Then both wait at random: bytes and flaw. The memories begin with anything.

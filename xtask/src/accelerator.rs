@@ -11,35 +11,22 @@ use crate::render::hex;
 use crate::view::{Block, Code, Codes, Constant, View, constant};
 use serde::Deserialize;
 
-/// The whole contract.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accelerator {
-    /// Version of the contract.
     pub version: u32,
-    /// Where the blocks lie.
     pub window: AcceleratorWindow,
-    /// The emulated device.
     pub emulated: AcceleratorPci,
-    /// Sizes of the ring.
     pub ring: Ring,
     /// What a device may have besides.
     pub feature: Vec<Feature>,
-    /// Operations.
     pub op: Vec<Named>,
-    /// How a request may end.
     pub status: Vec<Named>,
-    /// What a request may ask for besides.
     pub flag: Vec<Feature>,
-    /// Registers of the header.
     pub header: Vec<Register>,
-    /// Counters of an operation.
     pub counter: Vec<Register>,
-    /// The doorbell.
     pub doorbell: Vec<Register>,
-    /// Fields of a descriptor.
     pub descriptor: Vec<Register>,
-    /// Fields of a completion.
     pub completion: Vec<Register>,
 }
 
@@ -49,53 +36,39 @@ pub struct Accelerator {
 pub struct AcceleratorWindow {
     /// The BAR with the registers.
     pub bar: u8,
-    /// Its length.
     pub bar_bytes: u64,
-    /// BAR offset of the header.
     pub header_offset_bytes: u64,
     /// BAR offset of the counters of operation 0.
     pub counters_offset_bytes: u64,
     /// Distance from one operation's counters to the next.
     pub counter_stride_bytes: u64,
-    /// BAR offset of the doorbell.
     pub doorbell_offset_bytes: u64,
 }
 
-/// How an emulated device shows itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceleratorPci {
-    /// PCI vendor ID.
     pub pci_vendor: u16,
-    /// PCI device ID.
     pub pci_device: u16,
 }
 
-/// Sizes of the ring.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
-    /// Bytes of a descriptor.
     pub descriptor_bytes: u64,
-    /// Bytes of a completion.
     pub completion_bytes: u64,
     /// Log2 of the most entries.
     pub entries_log2_max: u32,
     /// Most requests that a device works on at a time.
     pub engine_count_max: u32,
-    /// MSI vectors.
     pub msi_vectors: u32,
 }
 
-/// A code with a name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
-    /// Lower-case identifier.
     pub name: String,
-    /// Its code.
     pub code: u32,
-    /// What it means, in a sentence.
     pub doc: String,
 }
 
@@ -191,7 +164,6 @@ fn check_window(window: &AcceleratorWindow) -> Result<(), MapError> {
     Ok(())
 }
 
-/// What the parts say of each other.
 fn check_fixed(contract: &Accelerator) -> Result<(), MapError> {
     let named = |name: &str| contract.header.iter().find(|r| r.name == name);
     if named("version").and_then(|r| r.value) != Some(u64::from(contract.version)) {
@@ -222,7 +194,7 @@ fn check_fixed(contract: &Accelerator) -> Result<(), MapError> {
 }
 
 impl Accelerator {
-    /// As its renderers see it.
+    /// The contract as its renderers see it.
     pub fn view(&self) -> View {
         View {
             source: "contract/accelerator.toml",

@@ -5,7 +5,6 @@ use crate::map::Map;
 use crate::render::hex;
 use crate::view::{Block, Code, Codes, Constant, View, constant};
 
-/// The view of a map.
 pub fn view(map: &Map) -> View {
     View {
         source: "contract/registers.toml",

@@ -60,7 +60,7 @@ fn contracts(root: &Path) -> anyhow::Result<[Rendered; 2]> {
         Rendered {
             view: contract.view(),
             files: [
-                "crates/weir-hw/src/engines/accelerator_regs.rs",
+                "crates/weir-type2/src/engines/accelerator_regs.rs",
                 "kernel/accelerator/weir_accel_regs.h",
                 "rtl/src/main/scala/weir/accelerator/AcceleratorMap.scala",
             ],
@@ -106,7 +106,7 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
 }
 
 /// Writes the generated parts of `docs/reference`, or with `check` compares them. They are made of what is
-/// compiled into `weir` and `weir-eval`, so tests of these programs make them: the programs themselves do not
+/// compiled into `weir` and `weir-lab`, so tests of these programs make them: the programs themselves do not
 /// carry the generator.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ pub fn generate_reference(root: &Path, check: bool) -> anyhow::Result<()> {
         "-p",
         "weir",
         "-p",
-        "weir-eval",
+        "weir-lab",
         "--lib",
         "--bins",
     ])

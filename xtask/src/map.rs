@@ -17,21 +17,15 @@
 use crate::layout;
 use serde::Deserialize;
 
-/// The whole map.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Map {
-    /// Version of the map.
     pub version: u32,
-    /// Where the blocks lie.
     pub window: Window,
-    /// The emulated device.
     pub emulated: Emulated,
-    /// The FPGA.
     pub fpga: Fpga,
     /// What a device may have besides counters and group table.
     pub feature: Vec<Feature>,
-    /// Registers of the header, offsets from its start.
     pub header: Vec<Register>,
     /// Registers of one group's counters, offsets from their start.
     pub counter: Vec<Register>,
@@ -59,13 +53,9 @@ pub struct Window {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Emulated {
-    /// PCI vendor ID.
     pub pci_vendor: u16,
-    /// PCI device ID.
     pub pci_device: u16,
-    /// The BAR with the registers.
     pub bar: u8,
-    /// Its length.
     pub bar_bytes: u64,
     /// Where the emulated device puts its group table.
     pub group_table_offset_bytes: u64,
@@ -75,7 +65,6 @@ pub struct Emulated {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fpga {
-    /// The BAR with the registers.
     pub bar: u8,
     /// How much of it the registers need.
     pub bar_bytes: u64,
@@ -89,11 +78,9 @@ pub struct Fpga {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
-    /// Lower-case identifier.
     pub name: String,
     /// Its bit in the register `features`.
     pub bit: u32,
-    /// What it means, in a sentence.
     pub doc: String,
 }
 
@@ -104,15 +91,12 @@ pub enum Access {
     /// Read it; writes change nothing.
     #[default]
     Ro,
-    /// Read and write it.
     Rw,
 }
 
-/// One register.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    /// Lower-case identifier.
     pub name: String,
     /// Offset from the start of its block.
     pub offset_bytes: u64,
@@ -124,12 +108,10 @@ pub struct Register {
     pub min: Option<u64>,
     /// The largest value a device may show.
     pub max: Option<u64>,
-    /// What the host may do with it.
     #[serde(default)]
     pub access: Access,
     /// The feature without which it reads 0.
     pub feature: Option<String>,
-    /// What it means, in a sentence or two.
     pub doc: String,
 }
 
@@ -143,23 +125,18 @@ impl Register {
     }
 }
 
-/// What is wrong with a map.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MapError {
     /// The text is not TOML, or a key is missing, unknown or of the wrong type.
     #[error("{0}")]
     Syntax(String),
-    /// One register contradicts the rules.
     #[error("[[{block}]] {register}: {problem}")]
     Register {
-        /// The block it is in.
         block: &'static str,
-        /// Its name.
         register: String,
         /// What is wrong, with numbers.
         problem: String,
     },
-    /// The parts contradict each other.
     #[error("{0}")]
     Layout(String),
 }

@@ -7,7 +7,6 @@ use crate::render::{LINE_CHARS, described, hex, mark, wrap};
 use crate::view::View;
 use std::fmt::Write;
 
-/// The Scala view.
 pub fn scala(view: &View) -> String {
     let mut out = String::from("// SPDX-License-Identifier: Apache-2.0 OR MIT\n");
     let _ = writeln!(out, "// {}.\npackage weir\n", mark(view));

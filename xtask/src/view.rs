@@ -5,29 +5,23 @@ use crate::map::Register;
 
 /// A contract, ready to be rendered into each language.
 pub struct View {
-    /// Its file.
     pub source: &'static str,
     /// What it is, as the first words of a sentence: "The register map of the access counters".
     pub about: &'static str,
-    /// Of what the offsets are, after "offsets in".
     pub content: &'static str,
     /// Name of the macro that guards the C view.
     pub c_guard: &'static str,
     /// What all macros begin with.
     pub c_prefix: &'static str,
-    /// Name of the Scala object.
     pub scala_object: &'static str,
     /// What is neither code nor register, for Rust and C.
     pub constants: Vec<Constant>,
     /// The same for Scala: name and value.
     pub scala_constants: Vec<(&'static str, String)>,
-    /// Codes and bits with names.
     pub codes: Vec<Codes>,
-    /// Registers.
     pub blocks: Vec<Block>,
 }
 
-/// One constant that is no register.
 pub struct Constant {
     /// In capitals.
     pub name: &'static str,
@@ -35,13 +29,11 @@ pub struct Constant {
     pub kind: &'static str,
     /// Its value, in Rust and in C.
     pub value: String,
-    /// What it is.
     pub doc: &'static str,
     /// Only the device itself needs it: left out of the C view.
     pub is_device_only: bool,
 }
 
-/// Codes or bits of one kind.
 pub struct Codes {
     /// What their names begin with, in capitals.
     pub prefix: &'static str,
@@ -49,23 +41,15 @@ pub struct Codes {
     pub lead: &'static str,
     /// What stands above them in C.
     pub c_title: &'static str,
-    /// Name of the Scala object.
     pub scala_object: &'static str,
-    /// What it is.
     pub scala_doc: &'static str,
-    /// The codes.
     pub codes: Vec<Code>,
 }
 
-/// A code or a bit.
 pub struct Code {
-    /// Lower-case identifier.
     pub name: String,
-    /// Value in Rust and C.
     pub value: String,
-    /// Value in Scala.
     pub scala_value: String,
-    /// What it means.
     pub doc: String,
 }
 
@@ -77,17 +61,12 @@ pub struct Block {
     pub lead: &'static str,
     /// What stands above them in C.
     pub c_title: &'static str,
-    /// Name of the Scala object.
     pub scala_object: &'static str,
-    /// What it is.
     pub scala_doc: &'static str,
-    /// Where the block begins.
     pub base: u64,
-    /// The registers.
     pub registers: Vec<Register>,
 }
 
-/// A constant for Rust and C.
 pub fn constant(
     name: &'static str,
     kind: &'static str,

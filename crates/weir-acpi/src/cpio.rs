@@ -6,6 +6,10 @@ use crate::error::AcpiError;
 use crate::table::{Kind, TABLE_BYTES_MAX, Table};
 
 const FOLDER: &str = "kernel/firmware/acpi";
+/// An archive that the kernel reads is cpio in the form "newc": a header of 110 bytes, this magic number and
+/// then thirteen numbers of eight hexadecimal digits, the name, the content, each padded to four bytes, and
+/// an entry named [`TRAILER`] at the end (kernel,
+/// `Documentation/driver-api/early-userspace/buffer-format.rst`).
 const MAGIC: &[u8] = b"070701";
 const HEADER_BYTES: usize = 110;
 const TRAILER: &str = "TRAILER!!!";

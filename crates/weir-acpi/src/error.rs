@@ -10,7 +10,6 @@ pub enum AcpiError {
          again from /sys/firmware/acpi/tables"
     )]
     Damaged {
-        /// Its signature.
         table: &'static str,
         /// Offset in the table.
         at: usize,
@@ -23,23 +22,15 @@ pub enum AcpiError {
          it. If it is a dump, read it again from /sys/firmware/acpi/tables"
     )]
     Checksum {
-        /// Its signature.
         table: &'static str,
-        /// Their sum.
+        /// Sum of all bytes of the table, modulo 256; it should be 0 (ACPI 6.5, 5.2.6).
         sum: u8,
     },
-    /// The sizes are no division of a device.
     #[error("sizes: {0}")]
     Sizes(String),
-    /// The domain cannot be split.
     #[error("{0}")]
     Domain(String),
     /// The tables are sound and cannot be changed as requested.
     #[error("{table}: {why}")]
-    Refused {
-        /// Its signature.
-        table: &'static str,
-        /// Why.
-        why: String,
-    },
+    Refused { table: &'static str, why: String },
 }

@@ -12,6 +12,9 @@ use std::ops::Range;
 const PROLOGUE_BYTES: usize = 4;
 /// Bytes that each structure begins with: type, reserved, length.
 const STRUCTURE_BYTES_MIN: usize = 8;
+/// Types and lengths of the structures: proximity domain attributes (ACPI 6.5, 5.2.28.3), system locality
+/// (5.2.28.4) and memory side caches (5.2.28.5). A locality structure is followed by its domains and cells,
+/// so that its length is the least one.
 const PROXIMITY: u16 = 0;
 const PROXIMITY_BYTES: usize = 40;
 const LOCALITY: u16 = 1;
@@ -77,7 +80,6 @@ enum HmatEntry {
     Ignored,
 }
 
-/// A sound attribute table.
 #[derive(Clone, Debug)]
 pub struct Hmat {
     table: Table,
@@ -95,7 +97,6 @@ impl Hmat {
         Ok(Hmat { table, entries })
     }
 
-    /// Highest domain that is mentioned.
     pub(crate) fn highest(&self) -> u32 {
         let of = |entry: &HmatEntry| match entry {
             HmatEntry::Proximity { memory, initiator } => initiator.unwrap_or(0).max(*memory),

@@ -75,7 +75,6 @@ impl FromStr for Sizes {
 }
 
 impl Sizes {
-    /// The parts, in the order of addresses.
     pub fn parts(&self) -> &[Fraction] {
         &self.0
     }

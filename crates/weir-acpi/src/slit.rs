@@ -16,7 +16,6 @@ pub const BESIDE: u8 = 11;
 
 const COUNT_BYTES: usize = 8;
 
-/// A sound distance table.
 #[derive(Clone, Debug)]
 pub struct Slit {
     table: Table,

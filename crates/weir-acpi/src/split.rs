@@ -87,7 +87,6 @@ fn sound<T>(
     }
 }
 
-/// One of the new domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number in the tables. Linux numbers its nodes itself.
@@ -99,13 +98,11 @@ pub struct Group {
 }
 
 impl Group {
-    /// Its size.
     pub fn bytes(&self) -> u64 {
         self.spans.iter().map(|s| s.length_bytes).sum()
     }
 }
 
-/// The answer.
 #[derive(Clone, Debug)]
 pub struct Split {
     /// The groups, in the order of addresses; the first has the number of the old domain.

@@ -11,12 +11,12 @@ use std::ops::Range;
 const PROLOGUE_BYTES: usize = 12;
 /// Bytes that each structure begins with: type, length.
 const STRUCTURE_BYTES_MIN: usize = 2;
+/// Type and length of a memory affinity structure (ACPI 6.5, 5.2.16.2).
 const MEMORY: u8 = 1;
 const MEMORY_BYTES: usize = 40;
 /// Offset of the flags in a memory structure.
 const FLAGS: usize = 28;
 const ENABLED: u32 = 1;
-/// Most notes of one table.
 const NOTE_COUNT_MAX: usize = 8;
 /// The domain of a table of revision 1 has one byte.
 const WIDE_DOMAINS_REVISION: u8 = 2;
@@ -24,7 +24,6 @@ const WIDE_DOMAINS_REVISION: u8 = 2;
 /// A piece of host-physical address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// Where it begins.
     pub base_bytes: u64,
     /// Its length, above 0; its end is a number too.
     pub length_bytes: u64,
@@ -37,12 +36,10 @@ impl Span {
     }
 }
 
-/// Meaning of one structure of the table.
 #[derive(Clone, Debug)]
 enum SratEntry {
-    /// Memory of a domain, in use.
+    /// Memory of a domain that is in use.
     Memory(u32, Span),
-    /// A processor of a domain.
     Processor(u32),
     /// Something else of a domain: an initiator, a port, an interrupt translator.
     Other(u32),
@@ -52,7 +49,6 @@ enum SratEntry {
     Ignored,
 }
 
-/// A sound affinity table.
 #[derive(Clone, Debug)]
 pub struct Srat {
     table: Table,
@@ -127,9 +123,10 @@ impl Srat {
                 && (of, domain) != (split, split)
             {
                 let what = overlap(of, &before, domain, &span);
-                notes.push(match of == domain {
-                    true => format!("{what}: Linux takes them for one"),
-                    false => format!("{what}: Linux uses no NUMA at all if there is memory"),
+                notes.push(if of == domain {
+                    format!("{what}: Linux takes them for one")
+                } else {
+                    format!("{what}: Linux uses no NUMA at all if there is memory")
                 });
             }
             if last.is_none_or(|(before, _)| before.end_bytes() < span.end_bytes()) {
@@ -180,12 +177,10 @@ impl Srat {
         memory.difference(&processors).copied().collect()
     }
 
-    /// Whether the domain has memory at all.
     pub fn has_memory(&self, domain: u32) -> bool {
         !self.memory(domain).is_empty()
     }
 
-    /// Domains with processors.
     pub fn processors(&self) -> BTreeSet<u32> {
         let of = |entry: &SratEntry| match entry {
             SratEntry::Processor(domain) => Some(*domain),
@@ -197,7 +192,6 @@ impl Srat {
             .collect()
     }
 
-    /// The highest domain that is mentioned anywhere.
     pub(crate) fn highest(&self) -> u32 {
         let of = |entry: &SratEntry| match entry {
             SratEntry::Memory(domain, _)

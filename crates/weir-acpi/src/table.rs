@@ -10,6 +10,7 @@ pub const HEADER_BYTES: usize = 36;
 /// No table of a machine with [`crate::DOMAIN_COUNT_MAX`] domains is longer.
 pub const TABLE_BYTES_MAX: usize = 4 << 20;
 
+/// Offsets in the header that every table has (ACPI 6.5, 5.2.6).
 const LENGTH: usize = 4;
 const REVISION: usize = 8;
 const CHECKSUM: usize = 9;
@@ -17,22 +18,18 @@ const OEM_ID: std::ops::Range<usize> = 10..16;
 const OEM_TABLE_ID: std::ops::Range<usize> = 16..24;
 const OEM_REVISION: usize = 24;
 
-/// The tables that place memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Which memory and which CPUs are of one domain.
+    /// The System Resource Affinity Table: it says which memory and which CPUs belong to one domain.
     Srat,
-    /// Distances between domains.
     Slit,
     /// Latencies and bandwidths between domains.
     Hmat,
 }
 
 impl Kind {
-    /// All of them.
     pub const ALL: [Kind; 3] = [Kind::Srat, Kind::Slit, Kind::Hmat];
 
-    /// Its four letters.
     pub fn signature(self) -> &'static str {
         match self {
             Kind::Srat => "SRAT",
@@ -163,17 +160,14 @@ impl Table {
         Table::read(self.kind, bytes)
     }
 
-    /// Which it is.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// All of it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes after the header.
     pub fn body(&self) -> &[u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()
     }

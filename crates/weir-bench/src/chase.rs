@@ -44,7 +44,6 @@ impl Ring {
         }
     }
 
-    /// Lines in it.
     pub fn lines(&self) -> usize {
         self.buffer.bytes() / LINE_BYTES
     }
@@ -78,9 +77,10 @@ impl Ring {
         let is_preempted = cpu::thread_switches() != switches;
         // SAFETY: as above.
         unsafe { flush_chain(first, WARM_LOADS + BATCH_LOADS) };
-        match is_preempted {
-            true => used_ns as f64 / f64::from(BATCH_LOADS),
-            false => elapsed_ns,
+        if is_preempted {
+            used_ns as f64 / f64::from(BATCH_LOADS)
+        } else {
+            elapsed_ns
         }
     }
 
@@ -98,11 +98,12 @@ impl Ring {
 /// # Errors
 /// [`BenchError::NoInstruction`].
 pub fn can_flush_lines() -> Result<(), BenchError> {
-    match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
-        true => Ok(()),
-        false => Err(BenchError::NoInstruction(
+    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        Ok(())
+    } else {
+        Err(BenchError::NoInstruction(
             "an instruction that takes a line out of the caches",
-        )),
+        ))
     }
 }
 
@@ -237,7 +238,7 @@ mod tests {
         assert!(ring.check(1).is_err(), "it is not on another node");
     }
 
-    /// By hand: `cargo test --release -p weir-bench -- --ignored --nocapture`.
+    /// This is run by hand: `cargo test --release -p weir-bench -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints times of this machine and checks nothing"]
     fn lines_that_were_given_up_come_from_memory() {

@@ -75,14 +75,12 @@ pub(crate) fn start_pinned<T: 'static>(
     }
 }
 
-/// The monotonic clock.
 pub fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let (secs, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
     secs.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
 }
 
-/// CPU time of the calling thread.
 pub fn thread_cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let (secs, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));

@@ -38,16 +38,11 @@ pub const LINE_BYTES: usize = 64;
 /// A request that the machine refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// Memory on a node.
     #[error("{bytes} bytes on node{node}: cannot {doing}: {answer}")]
     Memory {
-        /// How much.
         bytes: usize,
-        /// Where.
         node: u32,
-        /// The attempted step.
         doing: &'static str,
-        /// The kernel's word.
         answer: std::io::Error,
     },
     /// The kernel put pages elsewhere.
@@ -56,22 +51,13 @@ pub enum BenchError {
          or does something move pages (NUMA balancing, tiering)?"
     )]
     Elsewhere {
-        /// The node.
         node: u32,
         /// Pages that are on another.
         elsewhere: usize,
-        /// All pages.
         pages: usize,
     },
-    /// A CPU.
     #[error("cannot run on cpu{cpu}: {answer}")]
-    Cpu {
-        /// Its number.
-        cpu: u32,
-        /// The kernel's word.
-        answer: std::io::Error,
-    },
-    /// A thread.
+    Cpu { cpu: u32, answer: std::io::Error },
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
     /// This kind of CPU has no such instruction, or this crate does not support it there.
@@ -82,27 +68,20 @@ pub enum BenchError {
         "{operation} in accesses of {width_bytes} bytes is not there for this CPU: it has {widths:?}"
     )]
     NoWidth {
-        /// The operation.
         operation: &'static str,
-        /// The width that was asked for.
         width_bytes: u32,
-        /// Those that are there.
+        /// Widths that there are.
         widths: Vec<u32>,
     },
-    /// A file or device.
     #[error("{path}: cannot {doing}: {answer}")]
     Storage {
-        /// Its name.
         path: String,
-        /// The attempted step.
         doing: &'static str,
-        /// The kernel's word.
         answer: std::io::Error,
     },
     /// A file or device that is not used, and why.
     #[error("{path} {why}")]
     Refused {
-        /// Its name.
         path: String,
         /// The reason, and the next move.
         why: &'static str,

@@ -11,17 +11,15 @@ use std::thread::JoinHandle;
 /// Lines between two pauses: few, so that the load is even.
 pub const CHUNK_LINES: usize = 8;
 
-/// Of the delay: the threads wait until they are wanted.
+/// The delay with which threads wait until they are wanted.
 const STANDING: u64 = u64::MAX;
 
-/// Access mix of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// Reads only.
     Reads,
     /// Two lines read for each written, by allocating stores to every other line.
     TwoToOne,
-    /// As many lines written as read, by allocating stores.
+    /// Threads write as many lines as they read, by allocating stores.
     OneToOne,
     /// Non-temporal stores, which read nothing.
     NtWrites,
@@ -51,7 +49,8 @@ impl Mix {
     }
 }
 
-/// On a line of its own: each thread counts here.
+/// Each thread counts here. The count stands on a line of its own, so that threads do not take it from each
+/// other.
 #[repr(align(128))]
 struct Count(AtomicU64);
 
@@ -116,7 +115,6 @@ impl Loaders {
         chunks * self.mix.chunk_bytes()
     }
 
-    /// How many threads.
     pub fn count(&self) -> usize {
         self.threads.len()
     }

@@ -2,18 +2,15 @@
 //! Statistics of some hundred timings. The mean of the middle half: an interrupt makes one batch a hundred
 //! times longer and has nothing to do with memory, and a median of few values is coarser.
 
-/// The timings of one point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// Mean of the middle half, in nanoseconds.
     pub mean_ns: f64,
-    /// Median, in nanoseconds.
     pub median_ns: f64,
     /// 99th percentile of the batches: means of many loads, not single ones. In nanoseconds.
     pub p99_ns: f64,
     /// Half of the 95 % confidence interval of the mean, relative to it.
     pub error_ratio: f64,
-    /// How many batches.
     pub batches: usize,
 }
 
@@ -21,7 +18,7 @@ pub struct Timing {
 pub const BATCHES_MIN: usize = 8;
 
 impl Timing {
-    /// Of these timings, in any order; nothing if they are too few.
+    /// The summary of these timings, which may be in any order; nothing if they are too few.
     pub fn of(timings_ns: &[f64]) -> Option<Timing> {
         let mut sorted = timings_ns.to_vec();
         sorted.retain(|t| t.is_finite());
@@ -32,7 +29,7 @@ impl Timing {
         let count = sorted.len();
         let middle = &sorted[count / 4..count - count / 4];
         let mean_ns = middle.iter().sum::<f64>() / middle.len() as f64;
-        // Of a normal distribution the quartiles are 1.349 σ apart, and this mean scatters by 1.09 σ/√n.
+        // For a normal distribution the quartiles are 1.349 σ apart, and this mean scatters by 1.09 σ/√n.
         let sigma = (sorted[count - 1 - count / 4] - sorted[count / 4]) / 1.349;
         let error_ns = 1.96 * 1.09 * sigma / (count as f64).sqrt();
         Some(Timing {

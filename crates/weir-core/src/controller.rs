@@ -80,8 +80,8 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let rates = StepRates::measure(state, &context);
     let signals = signals::read(state, &context, &rates);
     let parts = parts::share_out(&rates, &signals);
-    let demands = demands::estimate(state, &context, (&rates, &signals), &parts);
-    let budgets = budgets::split_devices(state, &context, &rates, &parts, (&signals, &demands));
+    let demands = demands::estimate(state, &context, &rates, &signals, &parts);
+    let budgets = budgets::split_devices(state, &context, &rates, &parts, &signals, &demands);
     let found = StepFindings {
         rates,
         signals,

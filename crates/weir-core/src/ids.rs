@@ -20,7 +20,6 @@ pub struct DeviceId(pub u32);
 /// A monitoring group: a region of one device with its own counter pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId {
-    /// The device the group lies in.
     pub device: DeviceId,
     /// The group's index in the device's counter map.
     pub index: u32,
@@ -37,12 +36,10 @@ pub struct GroupId {
 pub struct WorkloadId(pub Arc<str>);
 
 impl WorkloadId {
-    /// From text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         WorkloadId(text.into())
     }
 
-    /// The text.
     #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -63,9 +60,10 @@ impl Eq for WorkloadId {}
 impl Ord for WorkloadId {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        match Arc::ptr_eq(&self.0, &other.0) {
-            true => Ordering::Equal,
-            false => self.as_str().cmp(other.as_str()),
+        if Arc::ptr_eq(&self.0, &other.0) {
+            Ordering::Equal
+        } else {
+            self.as_str().cmp(other.as_str())
         }
     }
 }

@@ -31,10 +31,8 @@ pub struct LoadPoint {
     pub latency_ns: Nanos,
 }
 
-/// Where the knee is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// Bandwidth at the knee, in bytes per second.
     pub bytes_per_sec: BytesPerSec,
     /// Latency there, on the fitted curve.
     pub latency_ns: Nanos,
@@ -58,15 +56,10 @@ impl Knee {
     }
 }
 
-/// Why no knee can be found.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NoKnee {
-    /// Too few different loads.
     #[error("{points} usable points: a curve needs at least {POINTS_MIN} different loads")]
-    TooFew {
-        /// How many there were.
-        points: usize,
-    },
+    TooFew { points: usize },
     /// Latency does not take off in what was measured: the knee lies above.
     #[error(
         "latency has not taken off up to {}: the knee lies above, measure at more load",
@@ -90,19 +83,26 @@ pub enum NoKnee {
 /// Fewer loads than this are no curve.
 pub const POINTS_MIN: usize = 5;
 
-/// A latency this much above that of a point with more bandwidth is past the peak.
+/// A point is past the peak if its latency is this many times that of a point with more bandwidth. It bounds
+/// the capacity of the device and takes no part in the fit.
 const PAST: f64 = 1.15;
 
-/// Loads closer together than this are one.
+/// Two loads that differ by less than this part are one load, and their latencies are averaged.
 const SAME_LOAD: f64 = 0.01;
 
-/// Capacities that are tried, from the highest bandwidth seen to twice that.
+/// The number of capacities that are tried, from the highest bandwidth seen to twice that. For each of them
+/// the rest of the fit is linear, so that a grid is quick and finds no local minimum.
 const GRID: usize = 160;
 
 /// The knee of the curve that `points` lie on, in any order. Points that are not positive and finite are
 /// passed over.
 ///
+/// A knee above all that was measured is believed in two cases alone: the device was seen past its peak, so
+/// that there is a wall, or power has clearly fallen within the points, so that the fit is what is wrong. In
+/// both the best measured load is the knee.
+///
 /// # Errors
+///
 /// [`NoKnee`]: too few points, or none above the knee.
 pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
     let rising = rising_part(points);
@@ -203,6 +203,9 @@ fn has_crest(points: &[LoadPoint], rising: &[(f64, f64)]) -> bool {
 }
 
 /// Power that has fallen by this factor up to the highest load does not rise to a new maximum above it.
+///
+/// Loading threads that had fallen into step made points on no curve; the fit put the knee beyond the
+/// capacity of the device, and `weir calibrate` found none, in one of four runs of the testbed.
 const FALLEN: f64 = 1.5;
 
 /// Whether the largest power lies within what was measured, whatever the fit says: a few points that are off,
@@ -232,7 +235,10 @@ fn merged(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
     out.into_iter().map(|(b, l, n)| (b / n, l / n)).collect()
 }
 
-/// By the steepness of the curve at each point, in percent of latency per percent of bandwidth.
+/// Weights of the points in the fit, by the steepness of the curve at each: percent of latency per percent of
+/// bandwidth. Where the curve is steep a small error of the bandwidth is a large one of the latency. The
+/// weight is the cosine of the curve's angle, and so makes of an error in latency the distance from the
+/// curve, both on logarithmic axes.
 fn weights(points: &[(f64, f64)]) -> Vec<f64> {
     let steepness = |i: usize| {
         let (from, to) = (
@@ -276,6 +282,8 @@ impl Fit {
         }
     }
 
+    /// Latency of the fitted curve. It has no bound at the capacity, so that loads from 0.9999 of it on have
+    /// one latency.
     fn latency_ns(&self, bandwidth: f64) -> f64 {
         let u = (bandwidth / self.capacity).clamp(0.0, 0.9999);
         let parts = shapes(u);
@@ -328,7 +336,8 @@ fn not_negative(rows: &[Row]) -> ([f64; 3], f64) {
     best
 }
 
-/// Normal equations of at most three columns, by elimination with pivots.
+/// Least squares over the columns that are used, by their normal equations: at most three unknowns. Pivots
+/// are chosen by size. Columns that depend on each other have no solution, and nothing is returned for them.
 fn least_squares(rows: &[Row], used: &[usize]) -> Option<[f64; 3]> {
     let n = used.len();
     let mut m = [[0.0; 4]; 3];

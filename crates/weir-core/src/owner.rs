@@ -18,26 +18,22 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A pod, as Kubernetes calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name there.
     pub pod: String,
 }
 
 /// Names of pods and containers, where they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodNames {
-    /// By UID, as paths of cgroups have it.
+    /// Pods by their UID, written as it stands in paths of cgroups.
     pub pods: BTreeMap<String, PodName>,
-    /// Of containers, by their ids.
+    /// Names of containers by their ids.
     pub containers: BTreeMap<String, String>,
 }
 
 impl PodNames {
-    /// Whether none is known.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.containers.is_empty()
     }
@@ -65,7 +61,6 @@ impl PodNames {
     }
 }
 
-/// What a path says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// UID of the pod, with dashes as Kubernetes has it; of a static pod 32 digits.
@@ -126,9 +121,10 @@ pub fn owner(path: &str) -> Owner {
 /// words of its name, which say the same as directories one below the other.
 fn words(part: &str) -> impl Iterator<Item = &str> {
     let is_for_systemd = part.bytes().filter(|byte| *byte == b':').count() == 2;
-    let (whole, each) = match is_for_systemd {
-        true => (None, Some(part.split(':'))),
-        false => (Some(part), None),
+    let (whole, each) = if is_for_systemd {
+        (None, Some(part.split(':')))
+    } else {
+        (Some(part), None)
     };
     let each = each.into_iter().flatten().filter(|word| !word.is_empty());
     whole.into_iter().chain(each)
@@ -230,7 +226,6 @@ mod tests {
     const OLD: &str = "2f4c1a7e0b1d4c3e9f5a6b7c8d9e0f1a";
     const ID: &str = "0d1f2a3b4c5d6e7f80919293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7";
 
-    /// Pod, container, machine, short.
     fn said(path: &str) -> [String; 4] {
         let path = path
             .replace("_UID", &UID.replace('-', "_"))

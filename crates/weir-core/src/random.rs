@@ -4,7 +4,6 @@
 /// What the state grows by: 2⁶⁴ ÷ the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitMix(u64);
 
@@ -26,12 +25,13 @@ impl SplitMix {
         u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
-    /// From 0 to below 1.
+    /// A number from 0 to below 1, evenly distributed.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Of mean 0 and standard deviation 1 (Box and Muller; the second value is not kept).
+    /// A normally distributed number of mean 0 and standard deviation 1, by the method of Box and Muller. The
+    /// second value that the method gives is not kept.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()

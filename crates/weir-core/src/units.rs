@@ -30,12 +30,11 @@ pub const fn off_beat(period: Nanos) -> Nanos {
 }
 
 impl Nanos {
-    /// From milliseconds, saturating.
     pub const fn from_millis(millis: u64) -> Self {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// To the nearest nanosecond, saturating; not a number is 0.
+    /// Rounds to the nearest nanosecond, saturating; not a number is 0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -45,7 +44,6 @@ impl Nanos {
         Nanos(nanos.round() as u64)
     }
 
-    /// As seconds.
     pub fn secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC
     }
@@ -95,7 +93,6 @@ fn clamp_finite(value: f64) -> f64 {
 macro_rules! rate {
     ($t:ident) => {
         impl $t {
-            /// Zero.
             pub const ZERO: Self = Self(0.0);
             /// From a raw number; NaN and negatives become 0, infinity the largest finite number.
             pub fn new(value: f64) -> Self {
@@ -105,11 +102,9 @@ macro_rules! rate {
             pub fn get(self) -> f64 {
                 self.0
             }
-            /// The smaller of the two.
             pub fn min(self, other: Self) -> Self {
                 Self(self.0.min(other.0))
             }
-            /// The larger of the two.
             pub fn max(self, other: Self) -> Self {
                 Self(self.0.max(other.0))
             }
@@ -127,7 +122,7 @@ macro_rules! rate {
             }
         }
         impl From<f64> for $t {
-            /// As `new`: a rate read from a file is clamped like any other.
+            /// Reads a rate and clamps it as `new` does: a file is not trusted more than code.
             fn from(value: f64) -> Self {
                 Self::new(value)
             }
@@ -150,7 +145,6 @@ macro_rules! rate {
         }
         impl Sub for $t {
             type Output = Self;
-            /// Saturates at 0.
             fn sub(self, rhs: Self) -> Self {
                 Self::new(self.0 - rhs.0)
             }

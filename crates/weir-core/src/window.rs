@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Counts between two reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
@@ -23,7 +22,6 @@ pub struct Window {
     /// Counts of the whole machine, of its sockets, CPUs, boxes, ports and devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machine: Vec<Count>,
-    /// Counts of workloads, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadCounts>,
     /// Counts of events that no table gives a role: kept, and no figure is made of them.
@@ -38,23 +36,17 @@ impl Window {
     }
 }
 
-/// Counts of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadCounts {
-    /// Which one.
     pub id: WorkloadId,
-    /// Its counts.
     pub counts: Vec<Count>,
 }
 
-/// One count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
-    /// What was counted.
     pub role: Role,
-    /// Where.
     #[serde(default, skip_serializing_if = "CountScope::is_all")]
     pub of: CountScope,
     /// The count, scaled to all of `enabled_ns` where it ran for a part of it; or why there is none.
@@ -63,7 +55,6 @@ pub struct Count {
     pub enabled_ns: Nanos,
     /// Time for which it was counted, likewise.
     pub running_ns: Nanos,
-    /// How it is known.
     pub provenance: CountProvenance,
 }
 
@@ -84,7 +75,6 @@ pub struct UnassignedEvent {
     /// The workload, if it was counted for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadId>,
-    /// Where.
     #[serde(default, skip_serializing_if = "CountScope::is_all")]
     pub of: CountScope,
     /// The count, or why there is none.
@@ -97,18 +87,14 @@ pub struct UnassignedEvent {
 )]
 #[serde(try_from = "String", into = "String")]
 pub enum CountScope {
-    /// Everywhere, in one sum.
     #[default]
     All,
-    /// On one socket.
     Socket(u32),
     /// On one CPU; for a PMU of a socket: on the socket of that CPU.
     Cpu(u32),
-    /// By one PMU of several of a kind, such as one of the home agents of the last-level cache.
+    /// One of several PMUs of a kind, such as one of the home agents of the last-level cache.
     Box(u32),
-    /// At one CXL port.
     Port(u32),
-    /// At one CXL device.
     Device(u32),
 }
 
@@ -133,7 +119,6 @@ impl fmt::Display for CountScope {
     }
 }
 
-/// Why a text names no place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all, socket:N, cpu:N, box:N, port:N or device:N is wanted")]
 pub struct CountScopeError;
@@ -187,12 +172,10 @@ pub enum CountProvenance {
     Raw,
     /// Part of a count of several, shared out by another count.
     Apportioned,
-    /// Made by a model.
     Modelled,
 }
 
 impl CountProvenance {
-    /// As it is spelled in files.
     pub fn word(self) -> &'static str {
         match self {
             CountProvenance::Documented => "documented",

@@ -21,7 +21,6 @@ fn wrong<T>(place: &str, what: impl Into<String>) -> Result<T, TableError> {
     })
 }
 
-/// Checks names, ranges and references.
 pub(crate) fn check(table: &Table) -> Result<(), TableError> {
     if table.event.is_empty() || table.title.is_empty() {
         return wrong(&table.family, "a table has a title and events");

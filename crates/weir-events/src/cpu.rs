@@ -4,10 +4,8 @@
 use serde::Deserialize;
 use std::fmt;
 
-/// One kind of CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// `GenuineIntel`, `AuthenticAMD`.
     pub vendor: String,
     /// Display family, extended family added.
     pub family: u32,
@@ -25,16 +23,13 @@ impl fmt::Display for Cpu {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Models {
-    /// As in [`Cpu`].
     pub vendor: String,
-    /// As in [`Cpu`].
     pub family: u32,
     /// First and last model of each run.
     pub models: Vec<[u32; 2]>,
 }
 
 impl Models {
-    /// Whether this CPU is among them.
     pub fn has(&self, cpu: &Cpu) -> bool {
         let within = |run: &[u32; 2]| (run[0]..=run[1]).contains(&cpu.model);
         self.vendor == cpu.vendor && self.family == cpu.family && self.models.iter().any(within)

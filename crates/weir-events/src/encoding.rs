@@ -18,22 +18,13 @@ pub struct Field {
     runs: Vec<(u32, u32)>,
 }
 
-/// Why an event cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodingError {
     /// The kernel's driver of the PMU does not know this field.
     #[error("the PMU has no field {0}")]
     NoField(String),
-    /// The field is narrower than the value.
     #[error("{name}={value:#x} does not fit its {bits} bits here")]
-    TooWide {
-        /// The field.
-        name: String,
-        /// The value for it.
-        value: u64,
-        /// How wide it is.
-        bits: u32,
-    },
+    TooWide { name: String, value: u64, bits: u32 },
 }
 
 impl Field {
@@ -74,12 +65,10 @@ impl Field {
         Ok(field)
     }
 
-    /// How wide it is.
     pub fn bits(&self) -> u32 {
         self.runs.iter().map(|(first, last)| last - first + 1).sum()
     }
 
-    /// Puts a value into its bits.
     fn put(&self, value: u64, config: &mut Config) {
         let mut rest = value;
         for (first, last) in &self.runs {
@@ -196,10 +185,7 @@ mod tests {
             let mut config = Config::default();
             field.put(value, &mut config);
             let number = config.0[2];
-            let back = match low < first {
-                true => (number >> low & 1) | (number >> first).checked_shl(1).unwrap_or(0),
-                false => number >> first,
-            };
+            let back = if low < first { (number >> low & 1) | (number >> first).checked_shl(1).unwrap_or(0) } else { number >> first };
             prop_assert_eq!(back, value);
             prop_assert_eq!(config, Config([0, 0, number, 0]));
             field.put(0, &mut config);

@@ -33,6 +33,9 @@ pub fn fit(pmu: &Pmu, events: &[&Event]) -> bool {
 /// Whether these can count at the same time while others hold so many counters, any of them: the kernel's NMI
 /// watchdog holds one of each CPU. It counts cycles; where it has the fixed counter of cycles, events of
 /// cycles take another one, so the number is the same.
+///
+/// Three things limit a group: terms with few registers behind them, the number of counters, and counters
+/// that an event must have. The last is no matter of numbers, and needs a matching.
 pub fn fit_beside(pmu: &Pmu, events: &[&Event], held: u32) -> bool {
     for limit in &pmu.limited {
         let values: BTreeSet<u64> = events

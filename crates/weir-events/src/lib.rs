@@ -44,18 +44,15 @@ pub use terms::Terms;
 use std::sync::LazyLock;
 use table::RoleTable;
 
-/// A fault in a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// It is no TOML, or has a key or a value that no table has.
     #[error("{0}")]
     Syntax(String),
-    /// Its content contradicts itself or is impossible.
     #[error("{place}: {what}")]
     Wrong {
         /// Where: an event, a PMU, an amount.
         place: String,
-        /// The fault.
         what: String,
     },
 }
@@ -106,9 +103,7 @@ pub fn tables_with_roles() -> &'static [Table] {
     &TABLES
 }
 
-/// The text of a table.
 struct Source {
-    /// Its name, and its file's.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "a test compares it with the family")

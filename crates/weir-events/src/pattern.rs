@@ -5,13 +5,11 @@
 use serde::Deserialize;
 use std::fmt;
 
-/// A pattern of PMU names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// From text.
     pub fn new(text: &str) -> Self {
         Pattern(text.to_owned())
     }
@@ -31,7 +29,6 @@ impl Pattern {
         rest.is_empty().then_some(numbers)
     }
 
-    /// Whether a name fits.
     pub fn fits(&self, name: &str) -> bool {
         self.numbers(name).is_some()
     }

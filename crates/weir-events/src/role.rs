@@ -13,11 +13,8 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleSum {
-    /// The role.
     pub name: String,
-    /// Scope of the counts.
     pub of: Scope,
-    /// Events that are added.
     pub plus: Vec<String>,
     /// Events that are taken off.
     #[serde(default)]
@@ -50,7 +47,6 @@ fn is_role(name: &str) -> bool {
     name.len() <= 80 && words.len() == 4 && words.iter().all(is_word)
 }
 
-/// Checks one role of a table.
 pub(crate) fn check_role(table: &Table, role: &RoleSum) -> Result<(), TableError> {
     let wrong = |what: String| {
         Err(TableError::Wrong {

@@ -13,11 +13,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Its name, as in `weir events --family`.
     pub family: String,
-    /// Its name for people.
     pub title: String,
-    /// Caveats.
     #[serde(default)]
     pub notes: Vec<String>,
     /// CPUs that have these events. Empty: any machine with such a PMU.
@@ -27,7 +24,6 @@ pub struct Table {
     pub source: BTreeMap<String, String>,
     /// Its PMUs, by the names that events use.
     pub pmu: BTreeMap<String, Pmu>,
-    /// Its events.
     pub event: Vec<Event>,
     /// Amounts of traffic that can be made of its events, best first.
     #[serde(default)]
@@ -53,7 +49,6 @@ pub struct Table {
 pub(crate) struct RoleTable {
     /// Events that only roles use.
     pub event: Vec<Event>,
-    /// Counts by their role.
     pub role: Vec<RoleSum>,
 }
 
@@ -63,7 +58,6 @@ impl Table {
         self.cpu.is_empty() || self.cpu.iter().any(|models| models.has(cpu))
     }
 
-    /// An event by its name.
     pub fn event(&self, name: &str) -> Option<&Event> {
         self.event.iter().find(|event| event.name == name)
     }
@@ -96,7 +90,6 @@ pub struct Pmu {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limited {
-    /// The term.
     pub term: String,
     /// How many values.
     pub at_once: u32,
@@ -110,17 +103,14 @@ pub enum Scope {
     Cpu,
     /// CPUs that share a last-level cache.
     L3,
-    /// CPUs of one socket.
     Socket,
     /// One CXL port of a socket.
     Port,
-    /// One CXL device.
     Device,
     /// One monitoring group of a CXL device.
     Group,
 }
 
-/// Unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
@@ -132,11 +122,8 @@ pub enum Counts {
     Beats,
     /// A request message, whether data follows or not.
     Requests,
-    /// A retired load instruction.
     Loads,
-    /// A retired store instruction.
     Stores,
-    /// A retired instruction.
     Instructions,
     /// A cycle of the PMU's clock.
     Cycles,
@@ -150,17 +137,16 @@ pub enum Counts {
     BusyCycles,
     /// A cycle in which a core executed nothing, or retired nothing.
     StallCycles,
-    /// An error of the link.
     Errors,
 }
 
-/// Which way data went, as the CPU sees it.
+/// The way that data went, as the CPU sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
     /// From the device.
     Read,
-    /// To the device.
+    /// Data went to the device.
     Write,
 }
 
@@ -172,32 +158,26 @@ pub enum Provenance {
     Documented,
     /// Its maker publishes these bits under another name, and for CXL on another CPU.
     OtherName,
-    /// The difference of two documented events.
     Difference,
     /// An encoding that its maker's lists do not have, from elsewhere.
     Raw,
 }
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
     /// Its maker's name for it; for raw ones the name that the source has.
     pub name: String,
-    /// Its PMU.
     pub pmu: String,
-    /// Its encoding.
     pub terms: Terms,
     /// Counters it can be counted on; nothing for any.
     pub counters: Option<CounterSet>,
     /// The fixed counter that counts it besides, and nothing else: it takes none of the others (Linux,
     /// arch/x86/events/intel/core.c, `intel_glc_event_constraints`).
     pub fixed: Option<u32>,
-    /// Unit of one count.
     pub counts: Counts,
     /// Bytes of traffic that one count stands for, where it stands for traffic.
     pub bytes: Option<u32>,
-    /// Which way they went.
     pub traffic: Option<Traffic>,
     /// How far to trust it.
     pub provenance: Provenance,
@@ -211,7 +191,6 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// Its name in the table.
     pub event: String,
     /// Every how many: `step` times a prime, so that it does not fall into step with a loop.
     pub period: u64,
@@ -240,11 +219,9 @@ fn one() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Amount {
-    /// Which way.
     pub traffic: Traffic,
-    /// Of what.
+    /// The scope of the figure that is made of these events.
     pub of: Scope,
-    /// Events that are added.
     pub plus: Vec<String>,
     /// Events that are taken off.
     #[serde(default)]
@@ -263,7 +240,6 @@ pub struct Amount {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// Its name in the table.
     pub event: String,
     /// Source of this use: a name of [`Table::source`].
     pub source: String,
@@ -275,7 +251,7 @@ pub struct Store {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// Of what.
+    /// The scope of the figure that is made of these events.
     pub of: Scope,
     /// The event that adds up waiting.
     pub total: String,
@@ -283,10 +259,9 @@ pub struct Latency {
     pub requests: String,
     /// The event that counts the cycles of the clock in which `total` counts; by Little's law.
     pub clock: Option<String>,
-    /// Or how many nanoseconds one count of `total` is.
+    /// Nanoseconds that one count of `total` stands for, instead of cycles.
     pub ns: Option<u32>,
     /// Source of this use: a name of [`Table::source`].
     pub source: String,
-    /// Caveats.
     pub note: Option<String>,
 }

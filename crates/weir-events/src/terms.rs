@@ -5,7 +5,6 @@
 use serde::Deserialize;
 use std::fmt;
 
-/// Most terms of one event.
 const TERM_COUNT_MAX: usize = 16;
 
 /// Fields and values, each field once, in the order they were written.
@@ -39,12 +38,10 @@ impl Terms {
         Ok(Terms(terms))
     }
 
-    /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// The value of one.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.iter()
             .find(|(n, _)| *n == name)

@@ -16,7 +16,6 @@ struct Fact {
     counters: BTreeSet<u32>,
 }
 
-/// Facts by family and name.
 fn facts() -> BTreeMap<(&'static str, &'static str), Fact> {
     let rows = EXTRACT.lines().filter(|line| !line.starts_with('#'));
     let fact = |line: &'static str| {

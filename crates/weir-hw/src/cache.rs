@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tag of an entry that holds no line. Line numbers are physical addresses / 64: far below.
 const EMPTY: u64 = u64::MAX;
+/// The lowest bit of an entry: the line was written since it came, and is written back when another takes its
+/// place.
 const DIRTY: u64 = 1;
 
 /// A shared cache of lines; usable from many threads.

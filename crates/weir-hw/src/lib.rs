@@ -12,11 +12,7 @@
 //!
 //! A device in steady state, calibrated against measurements, is [`memory_device::LoadedDevice`]
 //! (its figures: [`memory_device::Profile`]). [`access_counters`] are the registers that a host reads.
-//! [`server`] is a whole machine, line by line, with its performance counters and the truth behind them.
-//! [`dram`] is a channel of DRAM at command level, with the order in which it takes requests.
 //! [`host_path`] is what streams of memory and storage traffic do to each other on the way to memory.
-//! [`engines`] are the accelerator's: compression, hash, comparison, clock by clock as the RTL.
-//! [`type2`] is a CXL Type-2 device: its coherence protocol, explored exhaustively, and its times.
 //!
 //! The testbed's device model drives these from many vCPU threads at once, so the shared ones (calendar,
 //! cache) are lock-free and take calls with times out of order; the simulator drives the same code
@@ -24,16 +20,10 @@
 
 pub mod access_counters;
 pub mod cache;
-mod description;
-pub mod dram;
-pub mod engines;
 pub mod host_path;
 pub mod memory_device;
-pub mod server;
-pub mod type2;
 
 pub use cache::{CacheFilter, Lookup};
-pub use description::DescriptionError;
 pub use memory_device::{
     CoreWindow, DevLoad, Equilibrium, LoadedDevice, Profile, QueueModel, QueueTimes, Requester,
 };

@@ -5,7 +5,6 @@
 //! The tree lies in a temporary directory, so this is weir's own work plus the system calls. The
 //! kernel's work of making up `cpu.stat` comes on top on a real host (a microsecond or so each); the
 //! row `processes` reads the real `/proc` of this machine.
-#![allow(missing_docs)]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::fs;

@@ -12,12 +12,9 @@ use std::path::PathBuf;
 /// Why the host cannot be opened, claimed or reset.
 #[derive(Debug, thiserror::Error)]
 pub enum LinuxError {
-    /// The operating system said no.
     #[error("cannot {doing} {path}: {answer}{hint}", path = .path.display(), hint = hint(answer))]
     Io {
-        /// What was tried.
         doing: &'static str,
-        /// With what.
         path: PathBuf,
         /// What it said. Part of the message, so not a source of its own.
         answer: io::Error,
@@ -38,7 +35,6 @@ pub enum LinuxError {
         /// What is the matter with the memory that is there, and what helps.
         moves: String,
     },
-    /// Another weir limits on this host.
     #[error(
         "another weir (pid {holder}) holds {lock}; stop it first (kill -TERM {holder}), it \
          restores what it set", lock = .lock.display()
@@ -46,13 +42,11 @@ pub enum LinuxError {
     Locked {
         /// Its process id as it wrote it down, or `unknown`.
         holder: String,
-        /// The lock file.
         lock: PathBuf,
     },
     /// A file that decides what root writes cannot be trusted.
     #[error("{path} is not used: {why}", path = .path.display())]
     Distrusted {
-        /// The file or directory.
         path: PathBuf,
         /// What is wrong and what to do.
         why: String,
@@ -78,7 +72,6 @@ pub enum LinuxError {
 }
 
 impl LinuxError {
-    /// There is nothing to watch.
     pub(crate) fn no_cxl(roots: &Roots, topology: &Topology) -> Self {
         let others: Vec<String> = topology
             .classified
@@ -86,12 +79,13 @@ impl LinuxError {
             .map(|classified| format!("{} is {}", classified.node.id, classified.verdict.words()))
             .collect();
         LinuxError::NoCxl {
-            others: match others.is_empty() {
-                true => String::new(),
-                false => format!(
+            others: if others.is_empty() {
+                String::new()
+            } else {
+                format!(
                     " ({}; if that is wrong: --device node:N)",
                     others.join("; ")
-                ),
+                )
             },
             moves: unused_memory(roots)
                 .iter()

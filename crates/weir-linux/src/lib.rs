@@ -11,7 +11,7 @@
 //! Plan ─► platform ─► backends (cpu_max, sched_ext) ─► leases (lock, journal, undo)
 //!
 //! counters::windows (counts of a profile): sets of events that take turns, without ticks or a platform
-//! kernel: bounded reads, clocks, descriptors, parsers, for all of them
+//! kernel: bounded reads, clocks, descriptors, parsers, what the process may do, for all of them
 //! ```
 //!
 //! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup with memory on
@@ -50,6 +50,9 @@ pub use inventory::memory_nodes::{Node, Nodes, Reach};
 pub use inventory::migration_settings::MigrationSettings;
 pub use inventory::numa::nodes_with_memory;
 pub use inventory::{cpu_topology, cxl, virtual_copies};
+pub use kernel::confinement::{
+    ServerNeeds, close_inherited, confine_server, confine_writer, drop_writers_capabilities,
+};
 pub use kernel::escape::{escape, unescape};
 pub use kernel::parse;
 pub use leases::restore::{NotRestored, ResetReport};

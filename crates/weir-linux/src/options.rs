@@ -44,18 +44,15 @@ impl Default for Roots {
     }
 }
 
-/// What a workload is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
     /// A leaf cgroup: service, pod, scope.
     #[default]
     Cgroup,
-    /// A process.
     Process,
 }
 
-/// What limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
@@ -80,13 +77,11 @@ pub enum Backend {
 pub enum ThesisVariant {
     /// Round robin with scaled slices.
     RoundRobin,
-    /// By virtual time.
     Vtime,
     /// A queue of its own for limited tasks.
     ThrottleQueue,
 }
 
-/// Where device traffic is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterSource {
@@ -117,7 +112,6 @@ pub enum AttributionSource {
     CpuTime,
 }
 
-/// Where processes are learned from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskSource {
@@ -135,9 +129,7 @@ pub type Reads = fn(&Roots, node: u32) -> Result<Box<dyn FnMut() -> u64>, Missin
 /// How to observe and how to act.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where things are.
     pub roots: Roots,
-    /// What a workload is.
     pub by: By,
     /// Time between two ticks; zero does not wait (benchmarks).
     pub interval: Duration,
@@ -157,22 +149,21 @@ pub struct Options {
     /// A threaded domain is limited as one workload where only the domain can be, also if that holds back
     /// processes that do not use a device.
     pub limit_domains: bool,
+    /// Delegated cgroups are split into their leaves, each a workload, where their ids match one of these
+    /// patterns: their owner may then move what he runs out of a limit.
+    pub split_delegated: Vec<String>,
     /// What one device can sustain, if the operator knows.
     pub capacity_bytes_per_sec: Option<BytesPerSec>,
     /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; outside of this the nearer end is taken. A
     /// short period makes short gaps, and little CPU time is gained by a rewrite, which refills the quota.
     pub period: Duration,
-    /// What limits.
     pub backend: Backend,
-    /// Where device traffic is read.
     pub counters: CounterSource,
-    /// How it is attributed to workloads.
     pub attribution: AttributionSource,
     /// The event that counts for tasks, where it is not to be the best of the tables.
     pub attribution_event: Option<String>,
     /// What an event is calibrated with before it counts for tasks; without it none is.
     pub reads: Option<Reads>,
-    /// Where processes are learned from.
     pub tasks: TaskSource,
     /// Only observe: take no lock, restore nothing, refuse every action.
     pub read_only: bool,
@@ -190,6 +181,7 @@ impl Default for Options {
             weighted: Vec::new(),
             trust_cpu_max: false,
             limit_domains: false,
+            split_delegated: Vec::new(),
             capacity_bytes_per_sec: None,
             period: Duration::from_millis(20),
             backend: Backend::default(),

@@ -20,12 +20,9 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 /// Below this part of the idle residence, waiting is no bottleneck.
 const WAIT_MIN: f64 = 0.3;
 
-/// A workload with its counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharer<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its counts.
     pub counts: &'a Counts,
     /// The part of its requests that goes to the memory that is shared, 0 to 1.
     pub memory_part: f64,
@@ -36,27 +33,23 @@ pub struct Sharer<'a> {
 /// The part that a workload has in what others wait for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blame {
-    /// The workload.
     pub workload: String,
     /// Its part, 0 to 1.
     pub share: f64,
 }
 
-/// A workload that waits.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitRow {
-    /// The workload.
     pub workload: String,
     /// Nanoseconds that its reads wait, added up.
     pub waiting_ns: Figure,
 }
 
-/// A shared stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageWaits {
     /// `imc`, `port` or `device`.
     pub stage: &'static str,
-    /// The socket that it is of; nothing where it is of all.
+    /// The socket that the waits were counted on; nothing where they are those of all sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<CountScope>,
     /// Waiting time of a request ÷ its residence on the idle machine.
@@ -65,7 +58,6 @@ pub struct StageWaits {
     pub wait_ns: Figure,
     /// Requests that wait, on average.
     pub waiting: Figure,
-    /// Workloads that wait there.
     pub rows: Vec<WaitRow>,
     /// Workloads that are served there meanwhile, largest first. A workload waits for itself too.
     pub behind: Vec<Blame>,
@@ -81,10 +73,8 @@ impl StageWaits {
     }
 }
 
-/// All shared stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waits {
-    /// Stages whose waiting time is known.
     pub stages: Vec<StageWaits>,
     /// The stage with the most waiting requests; nothing where none waits much.
     pub bottleneck: Option<&'static str>,
@@ -103,7 +93,7 @@ impl Waits {
         bottleneck(&self.stages)
     }
 
-    /// Of sockets, side by side.
+    /// The waits of several sockets, side by side.
     pub fn of_sockets(sockets: impl IntoIterator<Item = (u32, Waits)>) -> Waits {
         let stages = sockets.into_iter().flat_map(|(socket, waits)| {
             let place = Some(CountScope::Socket(socket));
@@ -141,11 +131,12 @@ fn residence(sources: &Sources, stage: Stage) -> Result<Figure, Refusal> {
         _ => {
             let (all, device) = (cxl()?, in_device(sources)?);
             let ns = all.value - device.value;
-            match ns > 0.0 {
-                true => Ok(all.and(&device, ns, Unit::Ns)),
-                false => Err(Refusal::Negative {
+            if ns > 0.0 {
+                Ok(all.and(&device, ns, Unit::Ns))
+            } else {
+                Err(Refusal::Negative {
                     what: "residence of CXL requests less that in the device".into(),
-                }),
+                })
             }
         }
     }
@@ -211,9 +202,12 @@ pub fn blame_in_cache(sharers: &[Sharer], stage: Stage) -> Vec<Blame> {
 
 /// The same of lines that go one way over the link.
 pub fn blame_of_link(sharers: &[Sharer], is_written: bool) -> Vec<Blame> {
-    let lines = |counts: &Counts| match is_written {
-        true => writes(counts, Stage::Port),
-        false => reads(counts, Stage::Port).map_or(0.0, |figure| figure.value),
+    let lines = |counts: &Counts| {
+        if is_written {
+            writes(counts, Stage::Port)
+        } else {
+            reads(counts, Stage::Port).map_or(0.0, |figure| figure.value)
+        }
     };
     shares(sharers, &|one| one.memory_part * lines(one.counts))
 }
@@ -316,14 +310,17 @@ fn of_stages(
     let mut stages = Vec::new();
     let mut first = None;
     for (stage, part) in all.iter().copied() {
-        let quiet = residence(&idle, stage).and_then(|quiet| match quiet.value > 0.0 {
-            true => Ok(quiet),
-            false => Err(Refusal::NotCalibrated),
+        let quiet = residence(&idle, stage).and_then(|quiet| {
+            if quiet.value > 0.0 {
+                Ok(quiet)
+            } else {
+                Err(Refusal::NotCalibrated)
+            }
         });
         let known = residence(&now, stage).and_then(|now| Ok((now, quiet?)));
         match known {
             Ok((now, quiet)) => {
-                stages.extend(stage_waits(sharers, machine, (stage, part), [&now, &quiet]));
+                stages.extend(stage_waits(sharers, machine, stage, part, [&now, &quiet]));
             }
             Err(why) => first = first.or(Some(why)),
         }
@@ -334,10 +331,14 @@ fn of_stages(
     Ok(Waits::new(stages))
 }
 
+/// The waits at a stage: a request waits for as long as it takes there beyond the idle machine, a workload
+/// for that time with each of its lines. By Little's law, all of that ÷ the length of the recording is the
+/// mean number of requests that wait.
 fn stage_waits(
     sharers: &[Sharer],
     machine: &Counts,
-    (stage, part): (Stage, f64),
+    stage: Stage,
+    part: f64,
     [now, quiet]: [&Figure; 2],
 ) -> Option<StageWaits> {
     let wait = (now.value - quiet.value).max(0.0);

@@ -19,11 +19,9 @@ const QUANTILE: f64 = 2.5758;
 /// Windows that a side needs, after those that are alike are taken off.
 const WINDOWS_MIN: f64 = 3.0;
 
-/// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiffFigure {
-    /// A count a second.
     PerSec,
     /// Mean time of a request, ns.
     ResidenceNs,
@@ -31,57 +29,45 @@ pub enum DiffFigure {
     WaitingNs,
 }
 
-/// One side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DiffSide {
-    /// Windows that have the figure.
     pub windows: usize,
-    /// Their mean.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the values.
     pub deviation: f64,
     /// Windows that do not follow from the one before.
     pub independent: f64,
 }
 
-/// What became of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum DiffVerdict {
     /// The second side's mean ÷ the first's is in this interval, which does not hold 1.
     Changed {
-        /// Second ÷ first.
+        /// The second side ÷ the first.
         ratio: f64,
         /// The least, and the most that it can be.
         interval: [f64; 2],
     },
     /// The interval holds 1, or there is none.
-    NotDistinguishable {
-        /// Why.
-        why: String,
-    },
+    NotDistinguishable { why: String },
     /// Only the second side has it.
     Appeared,
     /// Only the first side has it.
     Vanished,
 }
 
-/// A figure on both sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiffRow {
     /// `machine`, or the workload.
     pub subject: String,
     /// The count, or the occupancy that the residence is made of.
     pub role: Role,
-    /// What of it.
     pub figure: DiffFigure,
-    /// The first side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<DiffSide>,
-    /// The second side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<DiffSide>,
-    /// What became of it.
     #[serde(flatten)]
     pub verdict: DiffVerdict,
 }
@@ -207,7 +193,7 @@ fn side(values: &[f64]) -> DiffSide {
     } else {
         0.0
     };
-    // Of windows that swing about their mean none is worth more than one.
+    // Where windows swing about their mean, none is worth more than one.
     let alike = alike.clamp(0.0, 0.99);
     DiffSide {
         windows: values.len(),
@@ -290,7 +276,6 @@ pub fn text(rows: &[DiffRow], all: bool) -> String {
 }
 
 impl DiffRow {
-    /// The figure, with its unit.
     pub fn name(&self) -> String {
         match self.figure {
             DiffFigure::PerSec => format!("{} a second", self.role),
@@ -301,7 +286,6 @@ impl DiffRow {
 }
 
 impl DiffVerdict {
-    /// In words.
     pub fn said(&self) -> String {
         match self {
             DiffVerdict::Changed { ratio, interval } => format!(

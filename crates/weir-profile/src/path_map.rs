@@ -16,9 +16,7 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 pub struct PathCell {
     /// The supplier, or the place, in words.
     pub place: &'static str,
-    /// What was counted.
     pub role: Role,
-    /// How many.
     pub count: Answer,
     /// How many a second.
     pub per_sec: Answer,
@@ -26,10 +24,8 @@ pub struct PathCell {
     pub share: Answer,
 }
 
-/// A row: one path.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathRow {
-    /// The path.
     pub path: AccessPathWord,
     /// Its cells, nearest first. Cells that no count of the recording is for are left out.
     pub cells: Vec<PathCell>,
@@ -46,7 +42,6 @@ impl From<AccessPathWord> for &'static str {
     }
 }
 
-/// A map.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathMap {
     /// Loads, by where they found their data. Instructions.
@@ -68,9 +63,7 @@ pub struct PathMap {
 /// The share of CXL memory in a path's lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathShare {
-    /// The path.
     pub path: AccessPathWord,
-    /// The share.
     pub share: Answer,
 }
 
@@ -103,7 +96,6 @@ const SUPPLIERS: &[(&str, Target)] = &[
 /// Rows of lines: each is a path of its own, no line is in two.
 const LINE_PATHS: &[AccessPath] = &[AccessPath::Drd, AccessPath::Rfo, AccessPath::Pf];
 
-/// Makes both maps.
 pub fn path_map(counts: &Counts) -> PathMap {
     let lines: Vec<PathRow> = LINE_PATHS
         .iter()
@@ -205,13 +197,14 @@ fn row(
             .split_once(", ")
             .is_some_and(|(whole, _)| all.contains(&whole))
     });
-    let named = match lacking.is_empty() {
-        true => format!("all {}", path.word()),
-        false => format!(
+    let named = if lacking.is_empty() {
+        format!("all {}", path.word())
+    } else {
+        format!(
             "{} that were counted; not counted: {}",
             path.word(),
             lacking.join("; ")
-        ),
+        )
     };
     let is_recorded = |answer: &Answer| !matches!(answer, Err(Refusal::NotRecorded { .. }));
     let cells: Vec<PathCell> = cells
@@ -414,7 +407,6 @@ pub struct HiddenFall {
     pub risen: Vec<(AccessPathWord, f64, f64)>,
 }
 
-/// Compares two spans.
 pub fn hidden_fall(before: &Counts, after: &Counts) -> Option<HiddenFall> {
     let (first, second) = (cxl_lines(before).ok()?, cxl_lines(after).ok()?);
     let risen = LINE_PATHS.iter().filter_map(|path| {

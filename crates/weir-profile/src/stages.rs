@@ -42,9 +42,8 @@ pub struct StageFigures {
 /// What is behind the last-level cache, in parts that have names and a rest that has none.
 #[derive(Clone, Debug, Serialize)]
 pub struct Whole {
-    /// The whole.
     pub role: Role,
-    /// Parts ÷ whole.
+    /// Sum of the parts ÷ the whole.
     pub covered: Answer,
     /// The share of CXL memory in the whole.
     pub cxl_share: Answer,
@@ -54,7 +53,6 @@ pub struct Whole {
     pub rest_residence_cycles: Answer,
 }
 
-/// All stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stages {
     /// Queues with an occupancy.
@@ -133,11 +131,12 @@ pub fn residence_cycles(counts: &Counts, occupancy: Role) -> Answer {
     counts.even(occupancy)?;
     let (held, came) = counts.pair(occupancy, inserts)?;
     if came.value <= 0.0 {
-        return Err(match held.value > 0.0 {
-            true => Refusal::OccupancyWithoutInserts { occupancy },
-            false => Refusal::NoRequests {
+        return Err(if held.value > 0.0 {
+            Refusal::OccupancyWithoutInserts { occupancy }
+        } else {
+            Refusal::NoRequests {
                 what: inserts.to_string(),
-            },
+            }
         });
     }
     Ok(held.and(&came, held.value / came.value, Unit::Cycles))
@@ -275,15 +274,21 @@ pub(crate) fn queue(
     capacities: &Capacities,
 ) -> StageFigures {
     let is_sampled = role.quantity == Quantity::TimeNs;
-    let ns = |counts: &Counts, role: Role| match is_sampled {
-        true => sampled_ns(counts, role),
-        false => residence_ns(counts, role),
+    let ns = |counts: &Counts, role: Role| {
+        if is_sampled {
+            sampled_ns(counts, role)
+        } else {
+            residence_ns(counts, role)
+        }
     };
-    let of_occupancy = |answer: &dyn Fn() -> Answer| match is_sampled {
-        true => Err(Refusal::NotRecorded {
-            role: role.with(Quantity::Occupancy),
-        }),
-        false => answer(),
+    let of_occupancy = |answer: &dyn Fn() -> Answer| {
+        if is_sampled {
+            Err(Refusal::NotRecorded {
+                role: role.with(Quantity::Occupancy),
+            })
+        } else {
+            answer()
+        }
     };
     let residence_ns = ns(counts, role);
     let idle_ns = idle.map(|idle| waiting::idle_ns(counts, idle, role, &ns));
@@ -323,6 +328,9 @@ fn parts_of(counts: &Counts, path: AccessPath, quantity: Quantity) -> Vec<(Targe
     parts
 }
 
+/// The requests of a path that miss the last-level cache, and what of them has a name. Where the parts with a
+/// name do not cover the whole, the share of CXL memory is a range, and no figure is given: from none to all
+/// of the rest may belong to it.
 fn whole(counts: &Counts, path: AccessPath) -> Option<Whole> {
     let role = Role::new(Stage::Tor, path, Target::Miss, Quantity::Inserts);
     let all = counts.get(role).ok()?;

@@ -10,107 +10,43 @@ use crate::results::{Results, Run};
 use crate::run_rows::{
     self, is_free, known, p99_per_bound, reason, worst_estimate_error, worst_share_error,
 };
-use crate::text::{
-    NONE, bandwidth_unit, in_unit, left, line, number, percent, right, time_unit, wrap,
-};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt::Write;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::line;
+use weir_figures::{
+    Bound, COLUMNS, Cell, Comparison, FigureUnit, Setting, Table, compared, terminal_table,
+};
 use weir_scenario::Expect;
 use weir_scenario::ScenarioInfo;
 
-/// What a value may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// This or less.
-    AtMost(f64),
-    /// This or more.
-    AtLeast(f64),
-    /// At most this far from zero.
-    Within(f64),
-}
-
-/// How values of a check are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// A ratio, in percent.
-    Percent,
-    /// A multiple.
-    Times,
-    /// A time in nanoseconds.
-    Nanos,
-    /// Bytes per second.
-    Rate,
-}
-
-/// One bound and what came out.
+/// One bound of a run and what came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// The run that is checked, as tables name it; empty where there is none.
     pub run: String,
-    /// Its seed.
     pub seed: u64,
-    /// What is bounded.
-    pub name: String,
-    /// The bound.
-    pub bound: Bound,
-    /// The value (a ratio), or why there is none.
-    pub measured: Result<f64, String>,
-    /// Whether the bound is met.
-    pub passed: bool,
-    /// How to show both.
-    pub shown: Shown,
+    /// The value beside its bound.
+    pub of: Comparison,
 }
 
 impl Check {
     fn new(pair: &Pair, bounded: &Bounded, bound: Bound) -> Self {
-        let measured = (bounded.of)(pair);
-        let passed = measured.as_ref().is_ok_and(|value| match bound {
-            Bound::AtMost(most) => *value <= most,
-            Bound::AtLeast(least) => *value >= least,
-            Bound::Within(most) => value.abs() <= most,
-        });
+        let of = Comparison::new(bounded.name, bounded.unit.clone(), (bounded.of)(pair));
         Check {
             run: pair.name.into(),
             seed: pair.seed,
-            name: bounded.name.into(),
-            bound,
-            measured,
-            passed,
-            shown: bounded.shown,
+            of: of.within(bound),
         }
     }
 
-    /// The bound for people: `≤ 7.00 %`.
-    pub fn bound_text(&self) -> String {
-        match self.bound {
-            Bound::AtMost(most) => format!("≤ {}", self.show(most, false)),
-            Bound::AtLeast(least) => format!("≥ {}", self.show(least, false)),
-            Bound::Within(most) => format!("± {}", self.show(most, false)),
-        }
-    }
-
-    /// The value for people, `–` if there is none.
-    pub fn measured_text(&self) -> String {
-        let signed = matches!(self.bound, Bound::Within(_));
-        self.measured
-            .as_ref()
-            .map_or(NONE.into(), |v| self.show(*v, signed))
-    }
-
-    fn show(&self, value: f64, signed: bool) -> String {
-        match self.shown {
-            Shown::Percent => format!("{} %", percent(value, signed)),
-            Shown::Times => format!("{} ×", number(value)),
-            Shown::Nanos => in_unit(value, time_unit(value)),
-            Shown::Rate => in_unit(value, bandwidth_unit(value)),
-        }
+    pub fn is_met(&self) -> bool {
+        !self.of.is_missed()
     }
 }
 
 /// The two runs that are compared.
 struct Pair<'a> {
-    /// Of the run with control, as tables name it.
+    /// Name of the run with control, as tables have it.
     name: &'a str,
     seed: u64,
     free: Result<&'a Run, String>,
@@ -128,7 +64,7 @@ impl Pair<'_> {
         self.held("bandwidth.mean_bytes_per_sec", mean)
     }
 
-    /// By how much a value of the run with control is lower than without.
+    /// The part by which a value of the run with control is lower than without.
     fn reduction(&self, key: &str, of: fn(&Run) -> Option<f64>) -> Result<f64, String> {
         let free = value(&self.free, key, of)?;
         let held = value(&self.held, key, of)?;
@@ -152,37 +88,36 @@ fn value(
         .ok_or_else(|| format!("{}: {}", line(&run.policy, 24), reason(run, key)))
 }
 
-/// One figure that may be bounded.
 struct Bounded {
     name: &'static str,
-    shown: Shown,
+    unit: FigureUnit,
     bound: fn(&Expect) -> Option<Bound>,
     of: fn(&Pair) -> Result<f64, String>,
 }
 
 const fn kind(
     name: &'static str,
-    shown: Shown,
+    unit: FigureUnit,
     bound: fn(&Expect) -> Option<Bound>,
     of: fn(&Pair) -> Result<f64, String>,
 ) -> Bounded {
     Bounded {
         name,
-        shown,
+        unit,
         bound,
         of,
     }
 }
 
-/// In the order of the format's documentation.
+/// The kinds of bounds in the order of the format's documentation.
 const KINDS: [Bounded; 16] = {
-    use Bound::{AtLeast, AtMost, Within};
-    use Shown::{Nanos, Percent, Rate, Times};
+    use Bound::{AtLeast, AtMost};
+    use FigureUnit::{Nanos, Percent, Rate};
     [
         kind(
             "device bandwidth: bias",
             Percent,
-            |e| e.bias_ratio_max.map(Within),
+            |e| e.bias_ratio_max.map(|most| Bound::Within(-most, most)),
             |p| p.held("bandwidth.bias_ratio", |r| Some(r.bandwidth.bias_ratio)),
         ),
         kind(
@@ -223,7 +158,7 @@ const KINDS: [Bounded; 16] = {
         ),
         kind(
             "limited readers: p99 ÷ Little's bound",
-            Times,
+            FigureUnit::Named(Cow::Borrowed("×")),
             |e| e.limited_p99_per_bound_max.map(AtMost),
             |p| p.held("limited_readers", p99_per_bound),
         ),
@@ -278,7 +213,7 @@ const KINDS: [Bounded; 16] = {
     ]
 };
 
-/// Of a backend's name: a controller of the thesis.
+/// Begins the name of a back end that is a controller of the thesis.
 const THESIS: &str = "thesis-";
 
 /// The runs that are held to the bounds, by their place.
@@ -347,7 +282,7 @@ pub fn without_bounds(subject: &ScenarioInfo, results: &Results) -> Vec<String> 
 
 /// `7 of 8 bounds met`
 pub fn verdict(checks: &[Check]) -> String {
-    let met = checks.iter().filter(|c| c.passed).count();
+    let met = checks.iter().filter(|c| c.is_met()).count();
     let seeds: BTreeSet<u64> = checks.iter().map(|c| c.seed).collect();
     let of_seeds = match seeds.len() {
         0 | 1 => String::new(),
@@ -362,58 +297,42 @@ pub fn verdict(checks: &[Check]) -> String {
     }
 }
 
-/// The checks for a terminal; reasons follow below the line they belong to. Of several seeds the first has
-/// all its lines, each other one those that it misses. Ends with a newline.
-pub fn checks_table(checks: &[Check]) -> String {
-    let shown = in_full(checks);
-    let width = |of: fn(&Check) -> String| shown.iter().map(|c| of(c).width()).max().unwrap_or(0);
-    let name_width = width(|c| c.name.clone());
-    let bound_width = width(Check::bound_text);
-    let measured_width = width(Check::measured_text);
-    let mut text = String::new();
+/// The checks; a run is named where there are several. Of several seeds the first has all its rows, each
+/// other one those that it misses. The heads are those of value and bound.
+pub fn bounds_table(checks: &[Check], [value, bound]: [&str; 2]) -> Table {
+    let mut table = compared([value, bound, "", ""], []);
     let mut run = "";
-    for check in &shown {
+    for check in in_full(checks) {
         if has_several_runs(checks) && check.run != run {
             run = &check.run;
-            let _ = writeln!(text, "{}:", line(run, crate::terminal::table::COLUMNS));
+            table
+                .rows
+                .push(vec![Cell::words(format!("{}:", line(run, COLUMNS)))]);
         }
-        let _ = writeln!(
-            text,
-            "{}  {}  {}  {}",
-            if check.passed { "met   " } else { "MISSED" },
-            left(&check.name, name_width),
-            right(&check.measured_text(), measured_width),
-            right(&check.bound_text(), bound_width),
-        );
-        if let Err(why) = &check.measured {
-            let _ = writeln!(
-                text,
-                "{}",
-                wrap(
-                    &format!("        {why}"),
-                    crate::terminal::table::COLUMNS,
-                    8
-                )
-            );
-        }
+        table.rows.push(check.of.row().to_vec());
     }
-    text + &verdict(checks) + "\n"
+    table
+}
+
+/// The checks for a terminal; reasons follow below the line they belong to. Ends with a newline.
+pub fn checks_table(checks: &[Check]) -> String {
+    terminal_table(&bounds_table(checks, ["", ""]), Setting::PLAIN) + &verdict(checks) + "\n"
 }
 
 /// All checks of the first seed, and of the others those that were missed.
-pub fn in_full(checks: &[Check]) -> Vec<&Check> {
+fn in_full(checks: &[Check]) -> Vec<&Check> {
     let first = checks.first().map_or(0, |check| check.seed);
-    let is_shown = |check: &&Check| check.seed == first || !check.passed;
+    let is_shown = |check: &&Check| check.seed == first || !check.is_met();
     checks.iter().filter(is_shown).collect()
 }
 
-/// Whether checks are of more than one run, so that each run has to be named.
-pub fn has_several_runs(checks: &[Check]) -> bool {
+/// Whether checks concern more than one run, so that each run has to be named.
+fn has_several_runs(checks: &[Check]) -> bool {
     checks.iter().any(|check| check.run != checks[0].run)
 }
 
 /// What the checks compare, for people.
-pub fn compared(subject: &ScenarioInfo, results: &Results) -> Option<String> {
+pub fn compared_runs(subject: &ScenarioInfo, results: &Results) -> Option<String> {
     let runs = &results.runs;
     let names = run_rows::names(results);
     let free = runs.iter().position(is_free)?;

@@ -1,33 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written for machines (`docs/reference/results.md` documents both files), and how anything is
-//! written: beside its final name first, then renamed, so that a reader sees the old file or the new one and
-//! never half of it.
+//! What is written for machines (`docs/reference/results.md` documents both files), and the directory that
+//! takes all files of a report.
 
 use crate::results::{Results, Run};
 use anyhow::{Context, Result};
-use std::fs;
 use std::path::{Path, PathBuf};
+use weir_figures::text::line;
+use weir_files::{Access, Folder};
 
 /// Stands where a value is `null` without a reason.
 const NO_REASON: &str = "not recorded by what made this run";
+/// Columns of a path in a message.
+const PATH_COLUMNS: usize = 200;
 
-/// Make `dir/name` hold `content`.
-///
-/// # Errors
-/// Naming the file, and what the system said.
-pub fn put(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
-    let path = dir.join(name);
-    let beside = dir.join(format!(".{name}.{}.new", std::process::id()));
-    let written = fs::write(&beside, content)
-        .with_context(|| format!("cannot write {}", beside.display()))
-        .and_then(|()| {
-            fs::rename(&beside, &path).with_context(|| format!("cannot replace {}", path.display()))
-        });
-    if written.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&beside);
+/// It is held open: all files of a report come into the same directory, whatever its path leads to by then.
+pub struct OutputDir {
+    folder: Folder,
+    path: PathBuf,
+}
+
+impl OutputDir {
+    /// Opens the directory; makes what is missing of its path.
+    ///
+    /// # Errors
+    /// Naming it, and why.
+    pub fn open_or_make(path: &Path) -> Result<OutputDir> {
+        let folder =
+            Folder::open_or_make(path).with_context(|| format!("cannot make {}", shown(path)))?;
+        let path = path.to_owned();
+        Ok(OutputDir { folder, path })
     }
-    written.map(|()| path)
+
+    /// Makes its file `name` hold `content`, and gives the file's path. A reader sees the old file or the new
+    /// one.
+    ///
+    /// # Errors
+    /// Naming the file, and what the system said.
+    pub fn put(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        let put = self.folder.replace(name, content, Access::Shared);
+        put.with_context(|| format!("cannot write {}", shown(&path)))?;
+        Ok(path)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    line(&path.to_string_lossy(), PATH_COLUMNS)
 }
 
 /// `summary.json`: the results without the series, and a reason beside every `null`.

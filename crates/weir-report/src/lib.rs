@@ -13,7 +13,7 @@
 //! It knows [`Results`] and, of the scenario, the [`ScenarioInfo`], and nothing of how a run was made: runs
 //! of the virtual machine and of the simulator are reported alike. Values that are not known are shown as
 //! `–`, never as zero, and their reasons follow. Names and reasons are hostile text and are made harmless
-//! in `text.rs`.
+//! by weir-figures, which also sets the tables and makes the page.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
@@ -22,7 +22,7 @@
 //! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
 //! let subject = ScenarioInfo { capacity_bytes_per_sec: 94.8e6, ..ScenarioInfo::default() };
 //! print!("{}", weir_report::terminal(&subject, &results));
-//! let all_met = weir_report::checks(&subject, &results).iter().all(|check| check.passed);
+//! let all_met = weir_report::checks(&subject, &results).iter().all(|check| check.is_met());
 //! weir_report::write(Path::new("out/again"), &subject, &results)?;
 //! # Ok(()) }
 //! ```
@@ -36,33 +36,29 @@ mod run_rows;
 mod terminal;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub mod interference;
 pub mod profile;
 pub mod results;
 
-pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
+pub use checks::{Check, checks, checks_table, verdict, without_bounds};
+pub use files::OutputDir;
 pub use origin::date_utc;
-pub use page::document::{Cell, CellKind, Document, Part, Section, Table, html};
-pub use page::heat::{Heat, HeatCell, HeatMap, HeatRow};
 pub use picture::bars::{Bar, Bars, bars};
-pub use picture::canvas::Picture;
-pub use picture::ink::Ink;
 pub use picture::paint::Fonts;
 pub use picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use run_rows::closing::closing;
 pub use run_rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
-pub use terminal::table::{COLUMNS, table};
+pub use terminal::table::table;
 pub use terminal::{bounds_text, ending, origin_text, terminal};
-pub use text::{bandwidth_unit, number, time_unit, wrap};
-pub use weir_scenario::{Expect, ScenarioInfo, renamed_backend};
+pub use weir_scenario::{Expect, ScenarioInfo};
 
 use crate::picture::layout::Width;
 use crate::picture::{chart, paint};
 use crate::results::Results;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::{Path, PathBuf};
+use weir_figures::{Picture, html};
 
 /// Pixels of `bandwidth.png` per unit of the picture (1200 × 600): sharp in print and when zoomed.
 const PIXELS_PER_UNIT: f32 = 2.0;
@@ -70,9 +66,7 @@ const PIXELS_PER_UNIT: f32 = 2.0;
 /// A command that the page shows, as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What it did.
     pub what: String,
-    /// The line.
     pub line: String,
 }
 
@@ -86,7 +80,6 @@ pub fn write(dir: &Path, subject: &ScenarioInfo, results: &Results) -> Result<Ve
     write_with(dir, subject, results, &[own_command()])
 }
 
-/// This process's own command line.
 pub fn own_command() -> Command {
     let words: Vec<String> = std::env::args_os()
         .map(|a| quoted(&a.to_string_lossy()))
@@ -107,17 +100,22 @@ pub fn write_with(
     results: &Results,
     commands: &[Command],
 ) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let out = OutputDir::open_or_make(dir)?;
     let fonts = Fonts::load()?;
     let picture = chart::bandwidth(subject, results, &fonts, Width::Page);
     let png = paint::png(&picture, &fonts, PIXELS_PER_UNIT)?;
     let narrow = chart::bandwidth(subject, results, &fonts, Width::Phone);
-    let page = page::page(subject, results, [&picture, &narrow], commands);
+    let page = html(&page::document(
+        subject,
+        results,
+        [picture, narrow],
+        commands,
+    ));
     Ok(vec![
-        files::put(dir, "summary.json", &files::summary(results)?)?,
-        files::put(dir, "series.csv", files::series(results).as_bytes())?,
-        files::put(dir, "bandwidth.png", &png)?,
-        files::put(dir, "index.html", page.as_bytes())?,
+        out.put("summary.json", &files::summary(results)?)?,
+        out.put("series.csv", files::series(results).as_bytes())?,
+        out.put("bandwidth.png", &png)?,
+        out.put("index.html", page.as_bytes())?,
     ])
 }
 
@@ -132,14 +130,6 @@ pub fn bandwidth_picture(subject: &ScenarioInfo, results: &Results, fonts: &Font
 /// It is too large for memory, or cannot be encoded.
 pub fn png(picture: &Picture, fonts: &Fonts) -> Result<Vec<u8>> {
     paint::png(picture, fonts, PIXELS_PER_UNIT)
-}
-
-/// Make `dir/name` hold `content`: beside it first, then renamed. `dir` must be there.
-///
-/// # Errors
-/// Naming the file, and what the system said.
-pub fn put(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
-    files::put(dir, name, content)
 }
 
 /// Bandwidth over time of all runs as CSV: `run,policy,backend,at_ms,bytes_per_sec`.

@@ -3,12 +3,12 @@
 
 use crate::results::{Origin, Results, Run};
 use crate::run_rows;
-use crate::text::{bandwidth_unit, line, number, plain_number, time_unit};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_figures::text::{bandwidth_unit, line, number, plain_number, time_unit};
 use weir_scenario::ScenarioInfo;
 
 /// The times of more runs than this are not shown.
@@ -143,12 +143,11 @@ pub fn seeds(results: &Results) -> Option<String> {
         return None;
     }
     let is_whole = last - first == seeds.len() as u64 - 1;
-    Some(match is_whole {
-        true => format!("{first} to {last}"),
-        false => {
-            let all: Vec<String> = seeds.iter().map(ToString::to_string).collect();
-            line(&all.join(", "), 60)
-        }
+    Some(if is_whole {
+        format!("{first} to {last}")
+    } else {
+        let all: Vec<String> = seeds.iter().map(ToString::to_string).collect();
+        line(&all.join(", "), 60)
     })
 }
 
@@ -241,9 +240,10 @@ fn times(virtual_sec: Option<f64>, wall_sec: Option<f64>) -> String {
         Some(format!("{} s {name}", plain_number(sec)))
     };
     let known: Vec<String> = parts.into_iter().filter_map(part).collect();
-    match known.is_empty() {
-        true => "not recorded".into(),
-        false => known.join(", "),
+    if known.is_empty() {
+        "not recorded".into()
+    } else {
+        known.join(", ")
     }
 }
 

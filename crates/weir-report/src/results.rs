@@ -12,11 +12,9 @@ pub use weir_scenario::figures::{Bandwidth, Latency, Point, WorkloadShares, sett
 /// All runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Its name.
     pub scenario: String,
     /// The runs, in the order they were made.
     pub runs: Vec<Run>,
-    /// How they came about; not in files of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Figures that are not to be trusted, whatever their value.
@@ -40,10 +38,8 @@ impl Results {
     }
 }
 
-/// How results came about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Version of weir.
     pub weir_version: String,
     /// Commit of the source tree that the program lies in, with `-dirty` if that tree is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +49,6 @@ pub struct Origin {
     /// Release of the guest's kernel, as in `uname -r`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_release: Option<String>,
-    /// Version of QEMU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_version: Option<String>,
     /// The machine that made them: CPU, number of CPUs, release of its kernel.
@@ -70,7 +65,7 @@ pub struct Origin {
     /// Wall time of the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_sec: Option<f64>,
-    /// By how much the clocks of two CPUs may differ in virtual time: the length of a window.
+    /// Time by which the clocks of two CPUs may differ in virtual time: the length of a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ns: Option<u64>,
 }
@@ -80,19 +75,16 @@ pub struct Origin {
 pub struct Caveat {
     /// Dotted name of the figure in a run, or of its group. Other text is shown as it is.
     pub figure: String,
-    /// Why.
     pub reason: String,
 }
 
 impl Caveat {
-    /// A caveat.
     pub fn new(figure: impl Into<String>, reason: impl Into<String>) -> Self {
         let (figure, reason) = (figure.into(), reason.into());
         Caveat { figure, reason }
     }
 }
 
-/// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// `vm` or `sim`.
@@ -120,8 +112,8 @@ pub struct Run {
     pub cpu_sec_per_gib: Option<f64>,
     /// Operations per second of the work beside them.
     pub throughput_ops_per_sec: Option<f64>,
-    /// From weir's command to its first tick, where it was started while the device was overloaded; live runs
-    /// only.
+    /// Time from weir's command to its first tick, where it was started while the device was overloaded; live
+    /// runs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<f64>,
     /// Until the bandwidth stays within 5 % (means over 2 s), from when control (weir's first tick) and load

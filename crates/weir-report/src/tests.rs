@@ -3,10 +3,10 @@
 
 mod bounds;
 mod closing;
-mod document;
 mod figures;
 mod origin;
 mod picture;
+mod plots;
 mod profile;
 mod written;
 
@@ -72,7 +72,7 @@ fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
     }
 }
 
-/// Without 72 MiB/s and 20 µs, with 36.36 MiB/s and 10 µs: half of everything.
+/// Results without control (72 MiB/s and 20 µs) and with it (36.36 MiB/s and 10 µs): half of everything.
 fn results() -> Results {
     let mut free = run("none", 72.0, 20_000.0);
     (free.settle_ms, free.overshoot_ratio) = (None, None);

@@ -29,7 +29,6 @@ pub struct Expect {
     pub throughput_gain_min: Option<f64>,
     /// Lowest mean bandwidth of the device, reads and writes together.
     pub bandwidth_bytes_per_sec_min: Option<f64>,
-    /// Highest mean bandwidth of the device.
     pub bandwidth_bytes_per_sec_max: Option<f64>,
     /// Longest time until the bandwidth has settled.
     pub settle_ms_max: Option<f64>,
@@ -63,30 +62,12 @@ pub const BACKENDS: [&str; 15] = [
     "thesis-drfqs",
 ];
 
-/// Back ends that were called otherwise: the former name and the one of [`BACKENDS`].
-const RENAMED_BACKENDS: [(&str, &str); 6] = [
-    ("cgroup", "cpu-max"),
-    ("scx", "sched-ext"),
-    ("scx-full", "sched-ext-full"),
-    ("scx-served", "sched-ext-served"),
-    ("scx-looks", "sched-ext-polled"),
-    ("scx-full-looks", "sched-ext-full-polled"),
-];
-
-/// What a back end is called today, if `old` is a former name. It is no name any more: this is for the error.
-pub fn renamed_backend(old: &str) -> Option<&'static str> {
-    let found = RENAMED_BACKENDS.iter().find(|(name, _)| *name == old);
-    found.map(|(_, new)| *new)
-}
-
 /// A bound that says nothing, or cannot be met or missed by anything.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrongBound {
     /// The key, with the tables below `[expect]` that it is in.
     pub path: Vec<String>,
-    /// What stands there.
     pub value: String,
-    /// What may stand there.
     pub allowed: String,
 }
 
@@ -196,10 +177,6 @@ impl Expect {
                 value: value.into(),
                 allowed,
             };
-            if let Some(new) = renamed_backend(name) {
-                let allowed = format!("this back end is called {new} now");
-                return Err(wrong(None, "given", allowed));
-            }
             if !BACKENDS.contains(&name.as_str()) {
                 let allowed = format!(
                     "no back end has this name; allowed are {}",
@@ -290,25 +267,10 @@ mod tests {
         for name in BACKENDS {
             assert_eq!(with_own(name, own()).check(), Ok(()));
         }
-        for name in ["scxfull", "scx-ful", "none", "Cgroup", "", "cgroup "] {
+        for name in ["scxfull", "none", "Cpu-max", "", "cpu-max "] {
             let wrong = with_own(name, own()).check().unwrap_err();
             assert_eq!(wrong.path, ["backends", name]);
             assert!(wrong.allowed.contains("sched-ext-full"), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_former_name_of_a_back_end_is_an_error_that_says_the_new_one() {
-        for (old, new) in RENAMED_BACKENDS {
-            assert!(BACKENDS.contains(&new) && !BACKENDS.contains(&old), "{old}");
-            assert_eq!(renamed_backend(new), None);
-            let own = Expect {
-                bias_ratio_max: Some(0.01),
-                ..Expect::default()
-            };
-            let wrong = with_own(old, own).check().unwrap_err();
-            assert_eq!(wrong.path, ["backends", old]);
-            assert!(wrong.to_string().contains(&format!("is called {new} now")));
         }
     }
 

@@ -5,10 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Device bandwidth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// Mean over the measured time.
     pub mean_bytes_per_sec: f64,
     /// Standard deviation of the windows.
     pub stddev_bytes_per_sec: f64,
@@ -18,26 +16,21 @@ pub struct Bandwidth {
     pub bias_ratio: f64,
 }
 
-/// Latency of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Mean.
     pub mean_ns: Option<f64>,
     /// Standard deviation of the population; left out of files where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stddev_ns: Option<f64>,
-    /// Median.
     pub p50_ns: Option<f64>,
     /// 99th percentile.
     pub p99_ns: Option<f64>,
 }
 
-/// One window of the series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Start of the window since the start of the run.
     pub at_ms: f64,
-    /// Device bandwidth in it.
     pub bytes_per_sec: f64,
 }
 
@@ -69,7 +62,7 @@ pub fn nearest_rank(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 impl Bandwidth {
-    /// From windows of equal length.
+    /// Makes the figures from windows of equal length.
     pub fn of(windows: &[f64], set_point: f64) -> Self {
         let count = windows.len().max(1) as f64;
         let mean = windows.iter().sum::<f64>() / count;
@@ -104,24 +97,22 @@ pub fn settling(series: &[Point], set_point: f64, until_ms: f64) -> (Option<f64>
     )
 }
 
-/// What one workload has of each resource, and what dominant-resource fairness gives it. Ratios are of all
-/// there is, 0 to 1.
+/// What one workload has of each resource, and what dominant-resource fairness gives it. Ratios are parts of
+/// all there is, 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadShares {
     /// Its weight; 100 is normal.
     pub weight: f64,
-    /// Of CPU time.
     pub cpu_ratio: Option<f64>,
-    /// Of the DRAM node of which it has the largest part: of what that gave while it was saturated, else of
-    /// its capacity.
+    /// Its part of the DRAM node of which it has the largest part: of what that node gave while it was
+    /// saturated, else of its capacity.
     pub dram_ratio: Option<f64>,
-    /// Of a CXL device likewise.
+    /// Its part of a CXL device, reckoned like that of the DRAM node.
     pub cxl_ratio: Option<f64>,
     /// What disks moved for it, part of the largest memory's figure; counted in that memory's ratio too.
     pub dma_ratio: Option<f64>,
     /// The resource of which it has the largest share: `cpu`, `dram0`, `cxl0`, …
     pub dominant: Option<String>,
-    /// That share.
     pub dominant_ratio: Option<f64>,
     /// The share that progressive filling gives it, for all weights, demands and measured needs.
     pub target_ratio: Option<f64>,

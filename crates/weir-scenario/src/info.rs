@@ -8,7 +8,6 @@ use crate::Expect;
 pub struct ScenarioInfo {
     /// What it shows, in a sentence.
     pub about: String,
-    /// Seed of the workloads' random numbers.
     pub seed: u64,
     /// The device's capacity, in bytes per second; not drawn unless it is above 0.
     pub capacity_bytes_per_sec: f64,
@@ -20,6 +19,5 @@ pub struct ScenarioInfo {
     pub measure_sec: f64,
     /// The scenario as TOML; with its defaults filled in where it was run live.
     pub toml: String,
-    /// Its bounds.
     pub expect: Expect,
 }

@@ -16,12 +16,11 @@ mod expect;
 pub mod figures;
 mod info;
 mod place;
-mod renamed;
 pub mod simulated;
 pub mod testbed;
 mod wrong;
 
-pub use expect::{BACKENDS, Expect, WrongBound, renamed_backend};
+pub use expect::{BACKENDS, Expect, WrongBound};
 pub use info::ScenarioInfo;
 pub use simulated::{Attribution, Role, Scenario};
 pub use testbed::{TestbedMachine, TestbedScenario};

@@ -13,7 +13,6 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The name, where it is one.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Part::Key(name) => Some(name),

@@ -6,29 +6,23 @@ use crate::place::Part::{self, Index, Key};
 use crate::place::line_of;
 use std::fmt;
 
-/// Why a scenario is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// No TOML, an unknown key, a missing key, a wrong type.
     #[error("{origin}: {problem}")]
     Syntax {
-        /// File.
         origin: String,
         /// Line, key and what is allowed, as the reader says it.
         problem: String,
     },
-    /// A value that cannot be.
     #[error("{origin}{line}: {key} = {value}: {allowed}")]
     Value {
-        /// File.
         origin: String,
         /// `:LINE`, where it was found.
         line: String,
         /// The key with the tables it is in.
         key: String,
-        /// The value that was given.
         value: String,
-        /// What is allowed.
         allowed: String,
     },
 }
@@ -87,7 +81,6 @@ impl fmt::Display for WrongValue {
 
 impl std::error::Error for WrongValue {}
 
-/// Whether a value may be.
 pub(crate) type Checked = Result<(), WrongValue>;
 
 /// It may not.
@@ -102,9 +95,10 @@ pub(crate) fn wrong(path: &[Part], value: impl ToString, allowed: impl Into<Stri
 
 /// A value within bounds, which are allowed themselves.
 pub(crate) fn within(path: &[Part], value: f64, low: f64, high: f64) -> Checked {
-    match (low..=high).contains(&value) {
-        true => Ok(()),
-        false => wrong(path, value, format!("allowed is {low} to {high}")),
+    if (low..=high).contains(&value) {
+        Ok(())
+    } else {
+        wrong(path, value, format!("allowed is {low} to {high}"))
     }
 }
 
@@ -120,7 +114,6 @@ pub(crate) fn check_expect(expect: &Expect) -> Checked {
     })
 }
 
-/// A key of the table.
 pub(crate) fn join(path: &[Part], key: &'static str) -> Vec<Part> {
     let mut path = path.to_vec();
     path.push(Key(key));

@@ -25,7 +25,7 @@ pub struct FlowClock {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// By resource.
+    /// One clock for each resource.
     pub clock: [FlowClock; FLOW_RESOURCES],
     /// Growth of its dominant time by runs since the last tick, 2^-[`FACTOR_BITS`] ns.
     pub pending: u64,
@@ -33,7 +33,7 @@ pub struct Flow {
     pub factor: u64,
     /// These runs, nanoseconds.
     pub run_ns: u64,
-    /// 1 to 10 000.
+    /// The weight, from 1 to 10 000.
     pub weight: u64,
 }
 
@@ -87,13 +87,11 @@ impl Flow {
         unsafe { weir_host_flow_dominant(self) }
     }
 
-    /// The same now, with its runs since.
     #[must_use]
     pub fn key_ns(&self) -> u64 {
         self.dominant_ns().wrapping_add(self.pending >> FACTOR_BITS)
     }
 
-    /// A run has ended.
     pub fn run(&mut self, run_ns: u64) {
         // SAFETY: `self` lives and has the layout of `struct weir_flow`.
         unsafe { weir_host_flow_run(self, run_ns) }

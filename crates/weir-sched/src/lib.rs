@@ -58,6 +58,7 @@ unsafe extern "C" {
         most: i64,
     );
     safe fn weir_host_ext_count_tail(estimated: u64, at_ns: u64, now_ns: u64, ns: u64) -> u64;
+    safe fn weir_host_retry_ns(waited_ns: u64) -> u64;
     safe fn weir_host_scale_factor(billable_bytes: i64, estimated: u64) -> u64;
     safe fn weir_host_scale(bytes: u64, scale_factor: u64) -> u64;
     fn weir_host_budget_exhausted(bucket: *const Bucket, intensity: u64, run_ns: u64) -> i32;
@@ -228,6 +229,12 @@ pub fn device_admits(
         overshoot_bytes,
         run_ns,
     ) != 0
+}
+
+/// Time until counters that could not be read are read again, after a wait of `waited_ns`; 0: they were read.
+#[must_use]
+pub fn retry_ns(waited_ns: u64) -> u64 {
+    weir_host_retry_ns(waited_ns)
 }
 
 /// Longest time that a task stays parked, if so many are parked. Nanoseconds.

@@ -2,9 +2,9 @@
 //! The arithmetic of the scheduler, put to the proof.
 
 use super::{
-    Bucket, ExtCount, billable_bytes, burst_bytes, bytes_exact, device_admits, estimate,
-    ext_count_tail, heartbeat_lost, overshoot_bytes, scale, scale_factor, starvation_due,
-    starvation_ns, vtime, vtime_resume,
+    Bucket, ExtCount, RETRY_FIRST_NS, RETRY_MOST_NS, billable_bytes, burst_bytes, bytes_exact,
+    device_admits, estimate, ext_count_tail, heartbeat_lost, overshoot_bytes, retry_ns, scale,
+    scale_factor, starvation_due, starvation_ns, vtime, vtime_resume,
 };
 use proptest::prelude::*;
 
@@ -245,7 +245,7 @@ fn what_is_taken_for_moved_follows_what_was_moved_whatever_the_estimates_say() {
                 looks.update(moved, tick * MS, 0, 1 << 30);
             }
             if tick == 13 {
-                // Of the time before the first look nothing is known.
+                // Nothing is known about the time before the first look.
                 taken = moved;
             }
             let apart = moved.abs_diff(taken);
@@ -342,4 +342,19 @@ fn a_count_that_is_brought_up_to_date_seldom_tells_the_mean() {
         moved.abs_diff(taken) < 300 * 10_000,
         "{moved} moved, {taken} taken"
     );
+}
+
+/// A device that never answers costs a bounded part of a CPU, and one that answers again is soon read.
+#[test]
+fn a_device_that_does_not_answer_is_tried_ever_less_often_up_to_a_bound() {
+    let waits: Vec<u64> = std::iter::successors(Some(retry_ns(0)), |ns| Some(retry_ns(*ns)))
+        .take(20)
+        .collect();
+    assert_eq!(waits[0], RETRY_FIRST_NS);
+    let doubled = waits.windows(2).take_while(|pair| pair[1] == 2 * pair[0]);
+    assert_eq!(doubled.count(), 9);
+    assert!(waits[9..].iter().all(|ns| *ns == RETRY_MOST_NS));
+    // Two registers of the completion timeout, 10 ms each, are a twentieth of the longest wait.
+    assert_eq!(waits[19] / 20_000_000, 51);
+    assert_eq!(retry_ns(u64::MAX), RETRY_MOST_NS);
 }

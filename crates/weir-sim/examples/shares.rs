@@ -17,7 +17,6 @@ fn main() {
     }
 }
 
-/// What of the scenarios is changed.
 #[derive(Default)]
 struct Changes {
     cores: Option<u32>,
@@ -133,7 +132,7 @@ const MIB: f64 = 1048576.0;
 /// Windows of 100 ms before the measured time.
 const WARM_WINDOWS: usize = 20;
 
-/// Of windows of 100 ms, without the first two seconds or half of all.
+/// Scatter of windows of 100 ms, without the first two seconds or half of all.
 fn scatter(series: &[f64]) -> f64 {
     let series = &series[WARM_WINDOWS.min(series.len() / 2)..];
     let mean = series.iter().sum::<f64>() / series.len() as f64;

@@ -9,10 +9,8 @@ use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
 use weir_scenario::{Attribution, Scenario};
 
-/// The controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControllerKind {
-    /// No controller.
     None,
     /// The thesis's scheduler (5.4.1).
     #[cfg(feature = "thesis")]
@@ -29,7 +27,6 @@ pub enum ControllerKind {
     /// The same loop without acting: how the thesis evaluates its estimates (6.2.2).
     #[cfg(feature = "thesis")]
     Monitor,
-    /// weir's own controller, as it is.
     Weir(Box<WeirOptions>),
     /// The scheduler of shares, or its halves, or the DRFQS thesis's.
     Shares(SharesVariant),
@@ -37,10 +34,8 @@ pub enum ControllerKind {
     Fixed(CpuMax),
 }
 
-/// How weir's limits are enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// `cpu.max`.
     CpuMax,
     /// weir's scheduler, in partial mode.
     SchedExt,
@@ -60,10 +55,8 @@ impl Backend {
     ];
 }
 
-/// weir on the simulated host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeirOptions {
-    /// How limits are enforced.
     pub backend: Backend,
     /// The controller's configuration. A missing set-point is the scenario's.
     pub config: Config,
@@ -75,7 +68,7 @@ pub struct WeirOptions {
     pub waits_for_refill: bool,
     /// Refills of new limits are moved apart.
     pub staggers: bool,
-    /// By what it shares out the traffic of a group; nothing is the scenario's.
+    /// The signal by which it shares out the traffic of a group; `None` is the scenario's.
     pub attribution: Option<Attribution>,
     /// The device reports its mean latency (DevLoad or a performance counter).
     pub sees_latency: bool,
@@ -93,8 +86,8 @@ pub struct WeirOptions {
 }
 
 impl Default for WeirOptions {
-    /// As the Linux back end works. Costs: control.md 2.2 has 60 to 250 µs for a write with open and
-    /// close from Python on 2 CPUs; 0.86 µs a kept file, a handful of them for each workload.
+    /// The settings of the Linux back end. Costs: control.md 2.2 has 60 to 250 µs for a write with open and
+    /// close from Python on 2 CPUs; a kept file costs 0.86 µs, and each workload has a handful of them.
     fn default() -> Self {
         WeirOptions {
             backend: Backend::CpuMax,
@@ -139,7 +132,6 @@ impl ControllerKind {
         all
     }
 
-    /// weir with the scenario's policy.
     pub fn weir(scenario: &Scenario) -> ControllerKind {
         let config = Config {
             policy: scenario.control.policy,
@@ -192,7 +184,7 @@ impl ControllerKind {
         }
     }
 
-    /// By the name that [`ControllerKind::name`] gives, or `weir@RATIO` for
+    /// The controller whose [`ControllerKind::name`] this is, or `weir@RATIO` for
     /// [`ControllerKind::weir_with_weights`].
     pub fn named(name: &str, scenario: &Scenario) -> Option<ControllerKind> {
         if let Some(part) = name.strip_prefix("weir@") {
@@ -219,7 +211,6 @@ impl ControllerKind {
             .find(|v| v.name() == name)
     }
 
-    /// Its name in flags and tables.
     pub fn name(&self) -> &'static str {
         match self {
             ControllerKind::None => "none",

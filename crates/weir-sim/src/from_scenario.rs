@@ -17,7 +17,7 @@ use crate::engine::rng::Rng;
 use crate::run::SimError;
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
-use weir_hw::dram::DramProfile;
+use weir_dram::DramProfile;
 use weir_hw::memory_device::LoadedDevice;
 use weir_scenario::simulated::{self as scenario, DeviceKind, GroupOrder, Kind, Role, Scenario};
 
@@ -40,7 +40,6 @@ pub(crate) struct Label {
     pub resident: Option<(u32, u64)>,
 }
 
-/// A machine, ready to run.
 pub(crate) struct Built {
     pub machine: Machine,
     /// One for each of the machine's workloads.

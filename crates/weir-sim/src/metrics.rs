@@ -16,14 +16,11 @@ use weir_core::units::GIB;
 use weir_scenario::figures::{Bandwidth, Latency, Point, WorkloadShares, settling};
 use weir_scenario::simulated::{Role, Scenario};
 
-/// One run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunMetrics {
-    /// Name of the scenario.
     pub scenario: String,
     /// Policy, or `none`.
     pub policy: String,
-    /// What carried out the limits, or `none`.
     pub backend: String,
     /// What was to be held, for all devices together.
     pub set_point_bytes_per_sec: f64,
@@ -31,7 +28,6 @@ pub struct RunMetrics {
     pub seed: u64,
     /// Device bandwidth, reads + writes of all devices, in windows of 100 ms of the measured time.
     pub bandwidth: Bandwidth,
-    /// Latency of one line at the devices.
     pub device_latency: Latency,
     /// Block latency of the light readers.
     pub light_reader: Latency,
@@ -72,9 +68,7 @@ pub struct RunMetrics {
     /// Estimates of the thesis's loop, where it only observes.
     #[cfg(feature = "thesis")]
     pub estimates: Vec<EstimatePoint>,
-    /// Bandwidth of each device over time.
     pub device_series: Vec<Vec<f64>>,
-    /// Each workload over time.
     pub workloads: Vec<WorkloadSeries>,
     /// What each used over the measured time, in the scenario's order, the controller last.
     pub uses: Vec<UsePerSec>,
@@ -86,9 +80,7 @@ pub struct RunMetrics {
     pub limited_blocks: Histogram,
     /// Distribution of block latencies of the light readers.
     pub light_blocks: Histogram,
-    /// Simulated time.
     pub simulated_sec: f64,
-    /// Events that were handled.
     pub events: u64,
     /// Equilibria that were solved; all other mixes had been seen before.
     pub solved: u64,
@@ -97,9 +89,7 @@ pub struct RunMetrics {
 /// Blocks that were done in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockWindow {
-    /// How many.
     pub count: u64,
-    /// Sum of their latencies.
     pub sum_ns: f64,
     /// The longest of them.
     pub longest_ns: u64,
@@ -118,13 +108,9 @@ impl BlockWindow {
 /// One workload over time, in the windows of the series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadSeries {
-    /// Its name.
     pub name: String,
-    /// Its part in the results.
     pub role: Role,
-    /// Device bandwidth.
     pub bytes_per_sec: Vec<f64>,
-    /// CPU use.
     pub cpus: Vec<f64>,
     /// Limit at the window's end, in CPUs; infinite where there is none.
     pub limit_cpus: Vec<f64>,
@@ -355,7 +341,6 @@ impl Reader<'_> {
     }
 }
 
-/// Says why what is missing is missing.
 fn explain(measures: &mut RunMetrics) {
     let mut say = |name: &str, is_missing: bool, why: &str| {
         if is_missing {

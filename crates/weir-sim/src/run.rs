@@ -20,38 +20,25 @@ use weir_core::controller::{Config, State, step};
 use weir_core::{Description, Observation, Outcome, Plan, Platform};
 use weir_scenario::simulated::{Device, DeviceKind, Role, Scenario};
 
-/// A run cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// A device profile does not exist or cannot be read.
+    /// A profile of a device or of DRAM does not exist or cannot be read.
     #[error(transparent)]
-    Profile(#[from] weir_hw::DescriptionError),
-    /// A DRAM profile does not exist or cannot be read.
-    #[error(transparent)]
-    DramProfile(#[from] weir_hw::dram::DramProfileError),
-    /// weir's configuration makes no sense.
+    Profile(#[from] weir_description::DescriptionError),
     #[error(transparent)]
     Config(#[from] weir_core::controller::ConfigError),
     /// The scheduler of shares has no clocks for so many memories.
     #[error(
         "{name}: {devices} devices are more than the {MEMORIES_MAX} that a flow has clocks for: leave some out"
     )]
-    Memories {
-        /// The variant's name.
-        name: &'static str,
-        /// Devices of the scenario.
-        devices: usize,
-    },
+    Memories { name: &'static str, devices: usize },
     /// The back end cannot hold limits on this machine.
     #[error("seed {seed}, second {at_sec}: the back end {name} is refused: {why}")]
     Refused {
-        /// The variant's name.
         name: &'static str,
-        /// Seed of the run.
         seed: u64,
         /// When, in seconds since the start.
         at_sec: u64,
-        /// Why.
         why: weir_core::enforcement::class_rank::CpuShortage,
     },
 }
@@ -189,7 +176,6 @@ pub(crate) fn prepare(scenario: &Scenario, machine: &mut Machine) {
         .push(nanos(scenario.control.settle_sec), Event::Measure);
 }
 
-/// A run without a controller.
 pub(crate) fn plain(
     scenario: &Scenario,
     seed: u64,
@@ -212,7 +198,6 @@ pub(crate) fn plain(
     Ok(reader.read())
 }
 
-/// A run with a scheduler of shares.
 fn shares(scenario: &Scenario, variant: SharesVariant, seed: u64) -> Result<RunMetrics, SimError> {
     if scenario.devices.len() > MEMORIES_MAX {
         return Err(SimError::Memories {
@@ -289,7 +274,7 @@ fn weir(
 pub(crate) struct EstimateErrors {
     from: u64,
     last: Option<(u64, Vec<f64>)>,
-    /// By second and workload: estimated and true bytes.
+    /// Estimated and true bytes, by second and workload.
     seconds: BTreeMap<(u64, usize), (f64, f64)>,
 }
 

@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// As `format/frame.rs` does it.
+/// Encodes documents as `format/frame.rs` does.
 fn encoded(documents: &[String], length: usize) -> usize {
     let mut zstd = Encoder::new(1).unwrap();
     let mut buffer = vec![0; 1 << 20];

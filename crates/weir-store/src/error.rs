@@ -4,82 +4,43 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file or its directory cannot be used.
     #[error("cannot open {}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// It is there, and is something else. It has not been touched.
     #[error("{} is not a recording of weir: {why}", path.display())]
     NotARecording {
-        /// The file.
         path: PathBuf,
         /// What it is, or lacks.
         why: String,
     },
-    /// A newer weir wrote it.
     #[error(
-        "{} is a recording of format {found}, and this weir knows formats up to {}: use a newer weir",
+        "{} is a recording of format {found}, and this weir reads format {}: use the weir that wrote it",
         path.display(), crate::FORMAT
     )]
-    TooNew {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// An older weir wrote it, in a format that is no longer shown or recorded into.
-    #[error(
-        "{} is a recording of format {found}, which only `weir export` reads: `weir export --upgrade NEW {}` \
-         makes a recording of format {} of it",
-        path.display(), path.display(), crate::FORMAT
-    )]
-    TooOld {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
+    OtherFormat { path: PathBuf, found: u32 },
     /// It was a recording, and a part of it is gone or wrong.
     #[error(
         "{} is damaged: {what}; `weir export --recover NEW {}` writes what can be read into a new recording",
         path.display(), path.display()
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong, and where.
         what: String,
     },
     /// Damaged so that nothing can be had of it.
     #[error("nothing can be recovered of {}: {why}", path.display())]
-    Unrecoverable {
-        /// The file.
-        path: PathBuf,
-        /// What is missing.
-        why: String,
-    },
-    /// Two writers would mix their sessions.
+    Unrecoverable { path: PathBuf, why: String },
     #[error("another weir is recording into {}", path.display())]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// The database cannot go on: a full disk, a file that went away.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: rusqlite::Error,
     },
-    /// An export cannot be written.
     #[error("cannot write the export: {0}")]
     Export(String),
     /// The reader of an export has left, or its disk is full.

@@ -11,7 +11,7 @@
 //!   last bit: JSON in a zstd frame ([`format::frame`]). Figures for people and charts go into plain columns,
 //!   as means of a second ([`rollup`]).
 //! * [`Recording`] reads, and distrusts what it reads. [`recover`] writes what is left of a damaged one into
-//!   a new one, and makes one of today's format of an older one ([`format1`]).
+//!   a new one.
 //! * Each thing that is read on its own has a checksum ([`format::checksum`]): data that differs from what
 //!   was written is named, and not handed out.
 //! * [`export`] writes rows for other programs, and the same rows of a run that goes on; [`metrics`] writes
@@ -24,7 +24,6 @@
 mod error;
 pub mod export;
 mod format;
-mod format1;
 pub mod metrics;
 mod open;
 mod reader;

@@ -35,7 +35,6 @@ use weir_core::seam::snapshot::Snapshot;
 pub enum MetricKind {
     /// Goes up only; its samples are called `NAME_total`.
     Counter,
-    /// Goes up and down.
     Gauge,
     /// Facts as labels; its samples are called `NAME_info` and are 1.
     Info,
@@ -46,13 +45,11 @@ pub enum MetricKind {
 /// A metric: what is said once of all its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Without `_total` and `_info`.
+    /// The name without its suffix `_total` or `_info`.
     pub name: &'static str,
-    /// What its samples are.
     pub kind: MetricKind,
     /// Base unit, which the name ends in; empty where there is none.
     pub unit: &'static str,
-    /// What it means, in one sentence.
     pub help: &'static str,
 }
 
@@ -100,9 +97,7 @@ impl Metric {
 /// A sample's value. A count is kept to its last digit where the format can.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SampleValue {
-    /// A whole number.
     Count(u64),
-    /// Any other.
     Real(f64),
 }
 
@@ -117,9 +112,8 @@ pub struct SampleLabels<'a> {
 
 /// Takes metrics in, each with its samples behind it.
 pub trait Collect {
-    /// The samples that follow are of this one.
+    /// Begins a metric: the samples that follow belong to it.
     fn metric(&mut self, metric: &Metric);
-    /// A sample.
     fn sample(&mut self, labels: SampleLabels<'_>, value: SampleValue);
 }
 
@@ -171,7 +165,7 @@ impl<'a> Family<'a> {
         self.put(None, more, SampleValue::Count(value));
     }
 
-    /// Of a cgroup, with further labels behind its own.
+    /// Adds a sample of a cgroup, with further labels behind its own.
     fn of_cgroup(&mut self, cgroup: &CgroupLabels, more: &[(&str, &str)], value: f64) {
         self.put(Some(cgroup), more, SampleValue::Real(value));
     }

@@ -129,8 +129,8 @@ fn said_of(id: &str) -> String {
     metrics(&snapshot, &totals, None, Dialect::OpenMetrics)
 }
 
-/// As cadvisor has it in its label `id`: systemd's escapes are part of the name. In the text a backslash is
-/// two.
+/// cadvisor has the same text in its label `id`: systemd's escapes are part of the name. In the text a
+/// backslash is written twice.
 #[test]
 fn a_cgroups_label_is_its_path_as_the_kernel_has_it() {
     let page = said_of(r"/machine.slice/machine-qemu\x2d1\x2dvm.scope");
@@ -301,7 +301,7 @@ fn directions_reasons_and_changes_are_counted() {
     };
     let page = metrics(&snapshot, &totals, Some(&own), Dialect::OpenMetrics);
     for line in [
-        // Of three seconds: before the first tick nothing is known.
+        // Three seconds count: before the first tick nothing is known.
         "weir_cgroup_cxl_bytes_total{cgroup=\"/a\",source=\"apportioned\"} 300",
         "weir_cgroup_cxl_read_bytes_total{cgroup=\"/a\",source=\"counted\"} 180",
         "weir_cgroup_cxl_write_bytes_total{cgroup=\"/a\",source=\"apportioned\"} 120",

@@ -3,19 +3,21 @@
 //! nothing is followed, nothing that is something else is touched, nothing a file says is believed.
 //!
 //! The database library opens by name, and its companions (`-wal`, `-shm`, `-journal`) too; it does
-//! not follow links itself. Directories of the path may be links: the operator chose the path.
+//! not follow links itself. Directories of the path may be links of this user or root.
 
 use crate::error::StoreError;
-use crate::{APPLICATION_ID, FORMAT, format, format1};
+use crate::{APPLICATION_ID, FORMAT, format};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use weir_files::{Access, CreatedFile, Folder};
 
 /// No text or document of a recording is longer.
 const VALUE_MAX_BYTES: i32 = 64 << 20;
@@ -32,21 +34,36 @@ pub(crate) fn settle(path: &Path) -> Result<PathBuf, StoreError> {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    let dir = dir
-        .canonicalize()
-        .map_err(|error| StoreError::open(dir, error))?;
-    Ok(dir.join(name))
+    // No link that another user can change may lead to it.
+    Folder::open(dir)
+        .and_then(|_| dir.canonicalize())
+        .map(|dir| dir.join(name))
+        .map_err(|error| StoreError::open(dir, error))
 }
 
-/// The name of a companion.
+/// Whether a recording that is there may be continued: the database library writes by name to it and to its
+/// companions. A second name may be that of a file of root that another user has given to it.
+pub(crate) fn must_have_one_name(path: &Path) -> Result<(), StoreError> {
+    let all = COMPANIONS.map(|suffix| companion(path, suffix));
+    for file in std::iter::once(path).chain(all.iter().map(PathBuf::as_path)) {
+        let Ok(found) = file.symlink_metadata() else {
+            continue;
+        };
+        if !found.is_file() || found.nlink() > 1 {
+            let why = "it is a link or has a second name, and is not written to: copy it first";
+            return Err(StoreError::not_a_recording(file, why));
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// A new, empty file of ours.
-pub(crate) fn make(path: &Path) -> Result<OwnedFd, StoreError> {
+pub(crate) fn make(path: &Path) -> Result<CreatedFile, StoreError> {
     for suffix in COMPANIONS {
         let beside = companion(path, suffix);
         if beside.symlink_metadata().is_ok() {
@@ -55,22 +72,20 @@ pub(crate) fn make(path: &Path) -> Result<OwnedFd, StoreError> {
             return Err(StoreError::not_a_recording(&beside, why));
         }
     }
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(CWD, path, flags, Mode::from_raw_mode(0o644))
-        .map_err(|error| StoreError::open(path, error))
+    let made = weir_files::create_new(path, Access::OwnerWrites);
+    made.map_err(|error| StoreError::open(path, error))
 }
 
-/// The descriptor of a file that has the head of a recording that this weir knows, and all of its length; and
-/// the number of its format.
-pub(crate) fn inspect(path: &Path) -> Result<(OwnedFd, u32), StoreError> {
+/// The descriptor of a file that has the head of a recording that this weir knows, and all of its length.
+pub(crate) fn inspect(path: &Path) -> Result<OwnedFd, StoreError> {
     match inspect_leniently(path)? {
-        (_, _, Some(what)) => Err(StoreError::damaged(path, what)),
-        (file, format, None) => Ok((file, format)),
+        (_, Some(what)) => Err(StoreError::damaged(path, what)),
+        (file, None) => Ok(file),
     }
 }
 
 /// The same where a part may be missing; says what.
-pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, u32, Option<String>), StoreError> {
+pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, Option<String>), StoreError> {
     // NONBLOCK: opening a FIFO that another process put there must not hang.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(CWD, path, flags, Mode::empty()) {
@@ -87,28 +102,21 @@ pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, u32, Option<Str
     let mut head = [0; HEAD_BYTES];
     let count =
         rustix::io::pread(&file, &mut head, 0).map_err(|error| StoreError::open(path, error))?;
-    let (format, missing) = check_head(
+    let missing = check_head(
         path,
         &head[..count],
         u64::try_from(stat.st_size).unwrap_or(0),
     )?;
-    Ok((file, format, missing))
+    Ok((file, missing))
 }
 
-/// Old formats are exported and converted, and nothing else.
-pub(crate) fn must_be_newest(path: &Path, format: u32) -> Result<(), StoreError> {
-    match format {
-        FORMAT => Ok(()),
-        found => Err(StoreError::TooOld {
-            path: path.to_owned(),
-            found,
-        }),
-    }
-}
-
-/// Gives the format, and what of the file is missing. Offsets are those of the database file format
+/// Gives what of the file is missing. Offsets are those of the database file format
 /// (sqlite.org/fileformat2.html, 1.3).
-fn check_head(path: &Path, head: &[u8], size: u64) -> Result<(u32, Option<String>), StoreError> {
+///
+/// The head is read before the database library sees the file: what is no recording is refused with its
+/// reason, and a file that is shorter than its head says is told as cut off, unless a write-ahead log may
+/// have the rest.
+fn check_head(path: &Path, head: &[u8], size: u64) -> Result<Option<String>, StoreError> {
     let number = |at: usize| {
         let bytes = head
             .get(at..at + 4)
@@ -123,6 +131,7 @@ fn check_head(path: &Path, head: &[u8], size: u64) -> Result<(u32, Option<String
         };
         return Err(StoreError::not_a_recording(path, what));
     }
+    // Pages of the file, user version, application id; at 16 the size of a page, where 1 stands for 65 536.
     let (Some(pages), Some(format), Some(APPLICATION_ID)) = (number(28), number(60), number(68))
     else {
         return Err(StoreError::not_a_recording(
@@ -130,15 +139,15 @@ fn check_head(path: &Path, head: &[u8], size: u64) -> Result<(u32, Option<String
             "it is a database of something else",
         ));
     };
-    if format > FORMAT {
-        let (path, found) = (path.to_owned(), format);
-        return Err(StoreError::TooNew { path, found });
-    }
     if format == 0 {
         return Err(StoreError::damaged(
             path,
             "its head says format 0, which there never was",
         ));
+    }
+    if format != FORMAT {
+        let (path, found) = (path.to_owned(), format);
+        return Err(StoreError::OtherFormat { path, found });
     }
     let page = match head.get(16..18) {
         Some([0, 1]) => 65_536,
@@ -148,10 +157,9 @@ fn check_head(path: &Path, head: &[u8], size: u64) -> Result<(u32, Option<String
     let wanted = u64::from(pages) * page;
     let is_truncated = size < wanted && !companion(path, "-wal").exists();
     let missing = format!("it is cut off: it should have {wanted} bytes and has {size}");
-    Ok((format, is_truncated.then_some(missing)))
+    Ok(is_truncated.then_some(missing))
 }
 
-/// Opens the database.
 pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
     let access = if write {
         OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -187,37 +195,19 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Whether the tables are those of the format, word for word. A table that only resembles ours could
 /// be a view that never ends. Indices and views that the user added do no harm.
-///
-/// Says whether there are tables of checksums: the first writers of format 1 had none.
-pub(crate) fn check_schema(
-    path: &Path,
-    connection: &Connection,
-    format: u32,
-) -> Result<bool, StoreError> {
-    let (tables, checks) = match format {
-        format1::FORMAT => (format1::SCHEMA, format1::CHECKS),
-        _ => (format::SCHEMA, ""),
-    };
-    let read = || -> rusqlite::Result<[Objects; 3]> {
-        Ok([made(tables)?, made(checks)?, objects(connection)?])
-    };
-    let [wanted, checks, found] = read().map_err(|error| trouble(path, &error))?;
+pub(crate) fn check_schema(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let read =
+        || -> rusqlite::Result<[Objects; 2]> { Ok([made(format::SCHEMA)?, objects(connection)?]) };
+    let [wanted, found] = read().map_err(|error| trouble(path, &error))?;
     if found.iter().any(|object| object.0 == "trigger") {
         return Err(StoreError::not_a_recording(path, "it has triggers"));
     }
-    let is_named = |(_, name, _): &Object| found.iter().any(|(_, found, _)| found == name);
-    let has_checks = checks.iter().any(is_named);
-    let checks = checks.iter().filter(|_| has_checks);
-    match wanted
-        .iter()
-        .chain(checks)
-        .find(|object| !found.contains(object))
-    {
+    match wanted.iter().find(|object| !found.contains(object)) {
         Some((_, name, _)) => {
-            let why = format!("{name} is missing in it, or not as format {format} has it");
+            let why = format!("{name} is missing in it, or not as format {FORMAT} has it");
             Err(StoreError::not_a_recording(path, why))
         }
-        None => Ok(has_checks || format == FORMAT),
+        None => Ok(()),
     }
 }
 
@@ -252,7 +242,7 @@ pub(crate) fn trouble(path: &Path, error: &rusqlite::Error) -> StoreError {
 }
 
 /// Keeps other recorders out for as long as the descriptor is open.
-pub(crate) fn lock(path: &Path, file: &OwnedFd) -> Result<(), StoreError> {
+pub(crate) fn lock(path: &Path, file: impl AsFd) -> Result<(), StoreError> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::AGAIN) => Err(StoreError::Busy {
             path: path.to_owned(),

@@ -7,7 +7,6 @@ use crate::reader::{Recording, Session, Ticks};
 use weir_core::seam::plan::{Action, Outcome, OutcomeKind, Plan};
 use weir_core::{Description, Observation, Platform, PlatformError};
 
-/// One session, tick by tick.
 pub struct Replayed<'a> {
     description: Description,
     ticks: Ticks<'a>,

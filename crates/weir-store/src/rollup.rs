@@ -27,7 +27,6 @@ pub(crate) const WHYS: [&str; 9] = [
     "no_data",
     "not_enforced",
 ];
-/// What became of an action.
 pub(crate) const OUTCOMES: [&str; 5] = ["applied", "unchanged", "vanished", "refused", "failed"];
 
 /// A kind of word, with the words in the order of their codes.
@@ -37,7 +36,6 @@ pub(crate) const WORDS: [(&str, &[&str]); 3] = [
     ("outcome", &OUTCOMES),
 ];
 
-/// The word of this code.
 pub(crate) fn word(kind: &str, code: u8) -> Option<&'static str> {
     let (_, words) = WORDS.iter().find(|(name, _)| *name == kind)?;
     words.get(usize::from(code)).copied()
@@ -97,7 +95,6 @@ impl Mean {
     }
 }
 
-/// One device over a span.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceSpan {
     read: Mean,
@@ -107,7 +104,6 @@ pub(crate) struct DeviceSpan {
     last: Option<DeviceState>,
 }
 
-/// One workload over a span.
 #[derive(Debug, Default)]
 pub(crate) struct WorkloadSpan {
     bandwidth: Mean,

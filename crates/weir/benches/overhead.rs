@@ -17,7 +17,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[allow(dead_code)]
-#[path = "../../weir-eval/src/bench/fake_host.rs"]
+#[path = "../../weir-lab/src/bench/fake_host.rs"]
 mod fake_host;
 
 use fake_host::FakeHost;
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const WORKLOADS: usize = 1000;
-/// Between two changes of all figures.
+/// Time between two changes of all figures.
 const CHANGES_EVERY: Duration = Duration::from_millis(500);
 /// Left out at the beginning: the first scan reads everything.
 const WARM_UP: Duration = Duration::from_secs(5);
@@ -46,14 +46,14 @@ const REAL: [(&str, bool); 2] = [
 const STILL: &str = "still, every 50ms, metrics";
 /// The row with a client of the page that comes and goes.
 const PAGE: &str = "files, every 100ms, page";
-/// With a client; as many and one without.
+/// Turns with a client; there are as many without one.
 const PAGE_TURNS: usize = 40;
-/// Of each; before it begins, what a client gets first is not counted.
+/// Length of each turn. What a client gets before it, at its beginning, is not counted.
 const PAGE_TURN: Duration = Duration::from_secs(3);
 const PAGE_SETTLES: Duration = Duration::from_millis(700);
 /// Ticks until all cgroups count as idle, and the time for which a new weir assumes a reader.
 const STILL_WARM_UP: Duration = Duration::from_secs(12);
-/// Of each build, where two are compared.
+/// Turns of each build, where two are compared.
 const TURNS: usize = 3;
 /// What this program is called with to be one of the processes.
 const IDLER: &str = "--idle";
@@ -110,7 +110,6 @@ fn is_wanted(what: &str) -> bool {
     first.is_none_or(|first| what == first || words.any(|word| what == word))
 }
 
-/// What a run took.
 struct Took {
     cpu_percent: f64,
     memory_mib: f64,
@@ -321,9 +320,10 @@ fn measure_real(fake: &FakeHost) {
     let types = fake.path("sys/kernel/btf/vmlinux");
     std::fs::create_dir_all(types.parent().unwrap()).unwrap();
     for (what, has_types) in REAL {
-        match has_types {
-            true => std::fs::write(&types, "").unwrap(),
-            false => std::fs::remove_file(&types).unwrap(),
+        if has_types {
+            std::fs::write(&types, "").unwrap()
+        } else {
+            std::fs::remove_file(&types).unwrap()
         }
         let args = |_| vec!["--interval".to_owned(), "1s".to_owned()];
         measure(&fake.path("/"), what, &args, REAL_WARM_UP);
@@ -345,7 +345,7 @@ fn main() {
     for number in 0..WORKLOADS {
         fake.add(number, &name(number), 1000).unwrap();
     }
-    // As a kernel has it: the tree is walked when this changes, and now and then.
+    // This is as a kernel has it: the tree is walked when this changes, and now and then.
     let count = format!("nr_descendants {}\n", WORKLOADS + 1);
     std::fs::write(dir.path().join("sys/fs/cgroup/cgroup.stat"), count).unwrap();
     let stop = AtomicBool::new(false);

@@ -3,14 +3,15 @@
 #
 # Tests the driver on a live kernel, as root, inside a virtual machine.
 #
-#   run-in-guest.sh weir_cxl.ko [kfunc.bpf.o]          (lib.sh and perf.sh beside it)
+#   run-in-guest.sh weir_cxl.ko [kfunc.bpf.o]          (lib.sh, perf.sh and reset.sh beside it)
 #
 # Needs two ivshmem-plain devices (1af4:1110) of 1 MiB or more with a blank BAR; one that holds a
 # register map already is only unbound. The script plays the device: it writes registers with
 # busybox devmem, so boot with iomem=relaxed (else the kernel forbids that while the driver is
 # bound). With memory on node 1 it is used for the groups, else that of node 0. Needs busybox; for
 # events of perf weir-agent of the testbed, and the program perf; for the kfunc bpftool, kfunc.bpf.o
-# (built by clang -O2 -g -target bpf) and sched_ext; for the way of the FPGA (BAR 0, bound by name) a
+# (built by clang -O2 -g -target bpf) and sched_ext; for resets a second device behind a port of its
+# own, and a third one of the same memory; for the way of the FPGA (BAR 0, bound by name) a
 # standard VGA; its frame buffer then imitates the registers.
 # The module must not be loaded, and is not afterwards.
 #
@@ -45,9 +46,21 @@ if [ $# -lt 2 ]; then
 	echo "$0: needs two blank ivshmem-plain devices of 1 MiB, found $#" >&2
 	exit 2
 fi
-first=$1 second=$2
-bar=$(bar_of "$first")
+# The last one is behind a port of its own, so that it can be reset. Another may have its memory.
+first= second=
+for address; do second=$address; done
 bar2=$(bar_of "$second")
+mirror=
+poke "$bar2" 0 32 90
+for address; do
+	[ "$address" = "$second" ] && continue
+	if [ "$(peek "$(bar_of "$address")" 0 32)" = 0x0000005A ]; then
+		mirror=$(bar_of "$address")
+	else
+		first=$address
+	fi
+done
+bar=$(bar_of "$first")
 
 # Memory of node 1, or of node 0: the address of one of its blocks, and the node.
 node=1
@@ -236,7 +249,7 @@ i=0
 while [ $i -lt 300 ]; do
 	poke "$bar2" $((table + i * 16 + 8)) 64 0x1000
 	# 2 MiB lies in node 0 wherever Linux runs; 0 in none.
-	[ $i -lt 20 ] && poke "$bar2" $((table + i * 16)) 64 0x200000
+	[ $i -lt 20 ] && poke "$bar2" $((table + i * 16)) 64 $((0x200000 + i * 0x1000))
 	i=$((i + 1))
 done
 poke "$bar2" $((table + 16 * 299)) 64 $nowhere
@@ -263,6 +276,7 @@ bind "$first"
 same "the free name is used again, in order" "$(sed -n 2p $dump)" "64 128"
 
 . "$(dirname "$0")/perf.sh"
+. "$(dirname "$0")/reset.sh"
 
 # --- counts that change, a device that is lost ----------------------------------------------------
 

@@ -34,9 +34,7 @@ const IDLE_CLOCKS: u64 = 256;
 /// A register access of the guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// BAR offset.
     pub address: u32,
-    /// Its width.
     pub width: Width,
     /// What to store; a load without.
     pub store: Option<u64>,
@@ -48,9 +46,7 @@ pub type PendingRequest = (Request, Sender<u64>);
 /// What firmware does to a device before its first use.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Groups the machine has.
     pub group_count: u32,
-    /// Size of each.
     pub group_bytes: u64,
     /// Host-physical address of the first.
     pub base_bytes: u64,

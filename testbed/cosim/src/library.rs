@@ -104,7 +104,6 @@ impl Block {
         unsafe { (self.count)(self.at, accesses.as_ptr(), accesses.len()) }
     }
 
-    /// Clocks without an access.
     pub fn idle(&mut self, clocks: u64) {
         // SAFETY: our block.
         unsafe { (self.idle)(self.at, clocks) }
@@ -146,7 +145,6 @@ impl Block {
         Ok(answer)
     }
 
-    /// Clocks of the counters so far.
     pub fn clocks(&self) -> u64 {
         // SAFETY: our block.
         unsafe { (self.clocks)(self.at) }

@@ -55,9 +55,6 @@ struct Args {
     /// The shared file the device model puts accesses into; must not exist.
     #[arg(long)]
     trace: PathBuf,
-    /// Former name of `--trace`
-    #[arg(long, hide = true, value_parser = called_trace)]
-    stream: Option<String>,
     /// Rings of the trace: one for each vCPU.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
     rings: u16,
@@ -82,10 +79,6 @@ struct Args {
     json: bool,
 }
 
-fn called_trace(_: &str) -> Result<String, String> {
-    Err("the flag is called --trace now".into())
-}
-
 impl Args {
     fn setup(&self) -> Result<Setup> {
         let entries = &self.devload_entries;
@@ -106,7 +99,7 @@ impl Args {
 }
 
 fn main() -> Result<()> {
-    // As `warn`, or `info,vfio_user=debug`.
+    // Values are `warn`, or `info,vfio_user=debug`.
     let levels = std::env::var("RUST_LOG").ok().and_then(|l| l.parse().ok());
     let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     tracing_subscriber::registry()

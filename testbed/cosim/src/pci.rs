@@ -141,7 +141,6 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function with its registers behind `device`.
     pub fn new(device: Sender<PendingRequest>) -> Self {
         Function {
             config: Config::new(),
@@ -344,7 +343,7 @@ mod tests {
             read(&mut function, config, 0),
             Some([0x86, 0x80, 0xdb, 0x0d])
         );
-        // As system software finds a BAR's length (PCI 3.0, 6.2.5.1).
+        // System software finds a BAR's length so (PCI 3.0, 6.2.5.1).
         function
             .region_write(config, 0x10, &[0xff; 8])
             .expect("there");

@@ -5,19 +5,18 @@
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use weir_files::Access;
 use weir_ipc::access_trace::{AccessTrace, TraceLayout};
 
-/// The file.
 pub struct TraceFile {
     path: PathBuf,
     at: *mut AtomicU64,
     layout: TraceLayout,
-    /// Holds the lock.
+    /// The open file holds the lock.
     _file: File,
 }
 
@@ -27,10 +26,8 @@ impl TraceFile {
     /// # Errors
     /// It exists, or there is no space.
     pub fn create(path: &Path, layout: TraceLayout) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let file = match options.open(path) {
-            Ok(file) => file,
+        let file = match weir_files::create_new(path, Access::Private) {
+            Ok(made) => made.into_file(),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => bail!(
                 "{} exists: another weir-cosim uses it, or one was killed and left it; remove it then",
                 path.display()
@@ -66,7 +63,6 @@ impl TraceFile {
         Ok(made)
     }
 
-    /// The trace in it.
     pub fn trace(&self) -> Result<AccessTrace<'_>> {
         AccessTrace::open(self.words()).context("the access trace is broken")
     }

@@ -2,7 +2,6 @@
 //! The part of QEMU's plugin API, version 7 (QEMU 11), that we use. Version 7 put a user pointer into
 //! every callback, QEMU 11.1 refuses older ones, and the published bindings end at version 5: hence
 //! these few lines of our own. Semantics: `include/plugins/qemu-plugin.h` of QEMU.
-#![allow(missing_docs)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -12,7 +11,6 @@ pub const VERSION: c_int = 7;
 pub type PluginId = u64;
 pub type MemInfo = u32;
 
-/// Opaque handles.
 pub enum Tb {}
 pub enum Insn {}
 pub enum Scoreboard {}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Functions of QEMU that are not in its plugin API, but exported by an executable that has loadable
 //! modules of its own, as distributions build it. A QEMU that lacks one of them is refused by name.
-#![allow(missing_docs)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

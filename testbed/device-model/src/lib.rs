@@ -51,7 +51,6 @@ const BOOT_INSTRUCTION_PS: u64 = 1000;
 const BOOT_PAUSE: u64 = 300;
 const MODEL_PAUSE: u64 = 40;
 
-/// All that the callbacks need.
 struct Plugin {
     id: q::PluginId,
     clock: Clock,
@@ -151,7 +150,6 @@ impl Plugin {
     }
 }
 
-/// Callbacks that live through both phases.
 fn register(id: q::PluginId) {
     let none = std::ptr::null_mut();
     // SAFETY: `id` is ours and the callbacks have the types QEMU expects.
@@ -187,14 +185,12 @@ unsafe extern "C" fn ticks() -> i64 {
     PLUGIN.get().map_or(0, |plugin| plugin.clock.ticks())
 }
 
-/// The main loop, on its own behalf.
 unsafe extern "C" fn on_idle(_: *mut c_void) {
     if let Some(plugin) = PLUGIN.get() {
         plugin.clock.jump();
     }
 }
 
-/// A vCPU executes HLT.
 unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
     if let Some(plugin) = PLUGIN.get() {
         plugin.clock.halts(vcpu as usize);
@@ -279,6 +275,7 @@ unsafe fn account(insn: *mut q::Insn, code: &[u8], entry: q::Cell, is_modelled: 
     // SAFETY: as promised by the caller.
     unsafe {
         match *code {
+            // HLT, and below PAUSE (Intel SDM, volume 2).
             [0xf4, ..] => q::qemu_plugin_register_vcpu_insn_exec_cb(
                 insn,
                 on_hlt,

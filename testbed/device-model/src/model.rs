@@ -20,7 +20,6 @@ struct Slot(UnsafeCell<Vcpu>);
 // SAFETY: all vCPUs share one thread; `start` runs while they stand still.
 unsafe impl Sync for Slot {}
 
-/// Everything the callbacks need.
 pub struct Model {
     ground_truth: GroundTruth<'static>,
     counters: AccessCounters<&'static [AtomicU64]>,
@@ -88,7 +87,6 @@ impl Model {
         })
     }
 
-    /// Ground truth.
     pub fn ground_truth(&self) -> &GroundTruth<'static> {
         &self.ground_truth
     }
@@ -104,7 +102,6 @@ impl Model {
         (address.wrapping_sub(self.base_bytes) < self.size_bytes).then_some(address)
     }
 
-    /// vCPU `index` changes its address translation.
     pub fn flush_tlb(&self, index: usize) {
         if let Some(vcpu) = self.vcpu(index) {
             vcpu.tlb.flush();

@@ -4,13 +4,13 @@
 //! a write to CR0, CR3 or CR4, on `invlpg` and on `invpcid` (Intel SDM vol. 3, 5.10.4). A guest that is
 //! correct on hardware is correct here.
 
-/// Entries: as many pages as a core's second-level TLB knows, roughly.
+/// Entries: as many pages as a core's second-level TLB knows, roughly. A page has one entry where it can be,
+/// so that a look costs one comparison.
 const ENTRIES: usize = 1024;
 const PAGE_SHIFT: u32 = 12;
 /// No virtual page has this number: addresses are canonical.
 const NONE: u64 = u64::MAX;
 
-/// One vCPU's.
 pub struct Tlb {
     virtual_pages: [u64; ENTRIES],
     /// Physical address of the page.
@@ -18,7 +18,6 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// Empty.
     pub fn new() -> Box<Self> {
         Box::new(Tlb {
             virtual_pages: [NONE; ENTRIES],
@@ -39,7 +38,6 @@ impl Tlb {
         Some(self.physical[entry] + offset)
     }
 
-    /// Forget everything.
     pub fn flush(&mut self) {
         self.virtual_pages.fill(NONE);
     }

@@ -5,11 +5,9 @@ use crate::tlb::Tlb;
 use weir_hw::{CoreWindow, QueueModel};
 use weir_ipc::ground_truth::VcpuCounts;
 
-/// One vCPU.
 pub struct Vcpu {
     window: CoreWindow,
     last_line: u64,
-    /// Its address translations.
     pub tlb: Box<Tlb>,
     /// What it did, for the ground truth.
     pub tally: VcpuCounts,
@@ -24,7 +22,6 @@ pub struct Read {
 }
 
 impl Vcpu {
-    /// A vCPU with nothing outstanding.
     pub fn new(window_lines: usize) -> Self {
         Vcpu {
             window: CoreWindow::new(window_lines),

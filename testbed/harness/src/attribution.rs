@@ -18,22 +18,18 @@ pub const SOURCES: [&str; 2] = ["task-counts", "cpu-time"];
 const ALONE_MAX: f64 = 0.01;
 const SHARING_MAX: f64 = 0.08;
 
-/// One workload by one source.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Scenario.
     pub case: String,
-    /// Workload.
     pub workload: String,
     /// Workloads in its group, itself among them.
     pub in_group_count: usize,
     /// Some of them write and some do not, and the source cannot distinguish them: a guess is in each figure.
     pub is_guessed: bool,
-    /// Of [`SOURCES`].
+    /// The source of the figure, one of [`SOURCES`].
     pub source: String,
-    /// By the ground truth.
+    /// What the ground truth says.
     pub truth_bytes_per_sec: f64,
-    /// By weir.
     pub weir_bytes_per_sec: f64,
     /// RMSE in windows of a second ÷ mean of the truth.
     pub rmse_ratio: f64,
@@ -74,7 +70,6 @@ pub fn measure(
     Ok(rows)
 }
 
-/// By one source.
 fn by_one(
     vm: &Vm,
     scenario: &TestbedScenario,
@@ -130,7 +125,6 @@ fn company(all: &[Instance], one: &Instance) -> (usize, bool) {
     )
 }
 
-/// The rows, a line each.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<22} {:<12} {:>8}  {:<9} {:<12} {:>9} {:>9} {:>7}\n",

@@ -17,23 +17,17 @@ use weir_report::results::Latency;
 use weir_scenario::testbed::Load;
 use weir_scenario::{Role, TestbedScenario};
 
-/// Most readers tried.
 const READERS: usize = 8;
 const SETTLE: Duration = Duration::from_millis(1500);
 const MEASURE: Duration = Duration::from_secs(5);
 
-/// One line of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepRow {
-    /// `3 readers`, `5 readers, quota of 2`
     pub name: String,
-    /// Readers running.
     pub readers: usize,
-    /// Device bandwidth.
     pub bytes_per_sec: f64,
     /// Device bandwidth in parts of capacity.
     pub capacity_ratio: f64,
-    /// Block latency.
     pub block_latency: Latency,
     /// Mean latency of one line at the device.
     pub device_mean_ns: f64,
@@ -198,7 +192,6 @@ fn rows(
     Ok(windows.iter().map(row).collect())
 }
 
-/// The rows for a terminal.
 pub fn table(rows: &[SweepRow]) -> String {
     let mut text = format!(
         "{:24} {:>9} {:>9} {:>12} {:>12} {:>10}\n",

@@ -2,13 +2,14 @@
 //! `weir-testbed`: scenarios on a real kernel with an emulated CXL device. Progress goes to stderr,
 //! results to stdout and to files.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_progress::{Phase, Progress};
+use weir_report::OutputDir;
 use weir_report::results::Results;
 use weir_scenario::TestbedScenario;
 use weir_testbed::guest_env::{Environment, kernel_modules, provenance};
@@ -93,12 +94,6 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Former name of `sweep`
-    #[command(hide = true)]
-    Plant {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _rest: Vec<String>,
-    },
 }
 
 fn main() -> std::process::ExitCode {
@@ -164,7 +159,6 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             let met = attributions(&scenarios, &out, &mut say)?;
             Ok(met || !check)
         }
-        Command::Plant { .. } => Err(former("plant", "sweep")),
         Command::Sweep {
             scenario,
             out,
@@ -176,11 +170,6 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             Ok(met || !check)
         }
     }
-}
-
-/// A command that is called otherwise now.
-fn former(old: &str, new: &str) -> anyhow::Error {
-    anyhow!("the command `{old}` is called `{new}` now")
 }
 
 fn cpu_count() -> usize {
@@ -196,9 +185,6 @@ fn mode(name: &str, backend: &str, weir_args: &str) -> Result<Mode> {
             })
         });
         return parsed.with_context(|| format!("--policy {name}: quota:MICROSECONDS/MICROSECONDS"));
-    }
-    if let Some(new) = weir_report::renamed_backend(backend) {
-        bail!("--backend {backend} is called --backend {new} now");
     }
     let policy = (name != "observe").then(|| name.to_string());
     Ok(Mode::Weir {
@@ -260,7 +246,7 @@ fn show(scenario: &TestbedScenario, results: &Results, out: &Path) -> Result<boo
     for path in weir_report::write(out, &subject, results)? {
         println!("wrote {}", path.display());
     }
-    Ok(checks.iter().all(|c| c.passed))
+    Ok(checks.iter().all(|c| c.is_met()))
 }
 
 fn attributions(paths: &[PathBuf], out: &Path, say: &mut dyn FnMut(&str)) -> Result<bool> {
@@ -279,15 +265,13 @@ fn attributions(paths: &[PathBuf], out: &Path, say: &mut dyn FnMut(&str)) -> Res
         met &= passed;
         println!("{} {sentence}", if passed { "ok    " } else { "MISSED" });
     }
-    write_json(&out.join("attribution.json"), &rows)?;
+    write_json(out, "attribution.json", &rows)?;
     Ok(met)
 }
 
-fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
-    let out = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    std::fs::write(path, serde_json::to_vec_pretty(value)?)
-        .with_context(|| format!("cannot write {}", path.display()))
+fn write_json(out: &Path, name: &str, value: &impl serde::Serialize) -> Result<()> {
+    let out = OutputDir::open_or_make(out)?;
+    out.put(name, &serde_json::to_vec_pretty(value)?).map(drop)
 }
 
 fn sweeps(
@@ -319,50 +303,16 @@ fn sweeps(
         );
         met &= spread <= 0.05;
     }
-    write_json(&out.join("sweep.json"), &runs)?;
+    write_json(out, "sweep.json", &runs)?;
     Ok(met)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
-    fn the_former_name_of_a_command_names_the_new_one() {
-        for more in [
-            &[][..],
-            &["a.toml"],
-            &["a.toml", "--repeat", "2", "--check"],
-        ] {
-            let words = ["weir-testbed", "plant"].iter().chain(more);
-            let args = Args::try_parse_from(words).expect("it is a command still");
-            assert!(matches!(args.command, Command::Plant { .. }));
-        }
-        let said = former("plant", "sweep").to_string();
-        assert!(said.contains("`sweep` now"), "{said}");
-        let help = Args::command().render_help().to_string();
-        assert!(help.contains("sweep") && !help.contains("plant "), "{help}");
-    }
-
-    #[test]
-    fn the_former_name_of_a_back_end_names_the_new_one() {
-        for (old, new) in [
-            ("cgroup", "cpu-max"),
-            ("scx", "sched-ext"),
-            ("scx-full", "sched-ext-full"),
-        ] {
-            let said = mode("max-min", old, "").expect_err(old).to_string();
-            assert_eq!(
-                said,
-                format!("--backend {old} is called --backend {new} now")
-            );
-            assert!(mode("max-min", new, "").is_ok());
-        }
-    }
-
-    #[test]
-    fn a_sweep_takes_what_it_took_by_its_former_name() {
+    fn a_sweep_can_be_repeated_and_checked() {
         let words = [
             "weir-testbed",
             "sweep",

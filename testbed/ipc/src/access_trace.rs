@@ -37,7 +37,6 @@ const LINE_BITS: u32 = 46;
 const WRITE_BIT: u32 = LINE_BITS;
 const FILL_SHIFT: u32 = 48;
 
-/// One access of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
     /// Number of the line: its host-physical address without the lowest 6 of 52 bits.
@@ -49,6 +48,8 @@ pub struct TraceRecord {
 }
 
 impl TraceRecord {
+    /// One word a record: the line's number in 46 bits, a bit for writes above it, and from bit 48 on how
+    /// many lines were before it. So a record is written and read in one piece, without a lock.
     fn to_word(self) -> u64 {
         let line = self.line & ((1 << LINE_BITS) - 1);
         line | u64::from(self.is_write) << WRITE_BIT | u64::from(self.queue_fill) << FILL_SHIFT
@@ -73,7 +74,6 @@ pub struct TraceLayout {
 }
 
 impl TraceLayout {
-    /// Words of the whole trace.
     pub fn words(&self) -> usize {
         self.ring_at(self.ring_count)
     }
@@ -93,17 +93,14 @@ impl TraceLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ring {ring} says {pushed} pushed and {taken} taken: that is no ring of {records}")]
 pub struct BrokenRing {
-    /// Which one.
     pub ring: usize,
     /// Records ever pushed, by its header.
     pub pushed: u64,
     /// Records ever taken, by its header.
     pub taken: u64,
-    /// Records that it holds.
     pub records: usize,
 }
 
-/// A trace over shared words.
 #[derive(Clone, Copy)]
 pub struct AccessTrace<'a> {
     words: &'a [AtomicU64],
@@ -140,7 +137,6 @@ impl<'a> AccessTrace<'a> {
             .then_some(AccessTrace { words, layout })
     }
 
-    /// Its layout.
     pub fn layout(&self) -> TraceLayout {
         self.layout
     }
@@ -204,18 +200,15 @@ impl<'a> AccessTrace<'a> {
             .map_or(0, |[pushed, _]| pushed.load(Ordering::Acquire))
     }
 
-    /// Records ever taken out of it.
     pub fn taken(&self, ring: usize) -> u64 {
         self.ends(ring)
             .map_or(0, |[_, taken]| taken.load(Ordering::Acquire))
     }
 
-    /// Counts an access that is dropped.
     pub fn count_lost(&self) {
         self.words[LOST_AT].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Accesses that were dropped.
     pub fn lost(&self) -> u64 {
         self.words[LOST_AT].load(Ordering::Relaxed)
     }

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_hw::access_counters::Bar;
 use weir_hw::access_counters::regmap::EMULATED_BAR_BYTES;
 
-/// Largest number of CPUs.
 pub const CPU_COUNT_MAX: usize = 64;
 /// From one CPU's words to the next: a line of the host, as each is written by a thread of its own.
 pub const STRIDE_BYTES: u64 = 64;
@@ -18,7 +17,6 @@ pub const OFFSET_BYTES: u64 = EMULATED_BAR_BYTES - CPU_COUNT_MAX as u64 * STRIDE
 /// From a CPU's word of all fills to that of the ones for a store.
 pub const STORES_BYTES: u64 = 8;
 
-/// CoreFills of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreFills {
     /// All lines.

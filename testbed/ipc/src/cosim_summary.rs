@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What was done, for people and for tests.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CosimSummary {
-    /// Accesses taken from the trace and counted.
     pub accesses: u64,
-    /// Register accesses of the guest.
     pub register_accesses: u64,
     /// Clocks of the simulated counters.
     pub clocks: u64,
@@ -16,7 +14,6 @@ pub struct CosimSummary {
     pub counting_sec: f64,
     /// Time it took for the register accesses.
     pub registers_sec: f64,
-    /// Accesses that were lost.
     pub lost: u64,
     /// How often a vCPU waited for space in its ring.
     pub waits: u64,

@@ -33,16 +33,13 @@ const VCPU_WORDS: usize = 8;
 /// Shape of a ground-truth file: decides where the cells are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TruthLayout {
-    /// Monitoring groups.
     pub group_count: usize,
     /// vCPUs of the guest.
     pub vcpu_count: usize,
-    /// Device memory covered by the owner map, bytes.
     pub memory_bytes: u64,
 }
 
 impl TruthLayout {
-    /// Words of the whole file.
     pub fn words(&self) -> usize {
         self.owner_map_at() + self.owner_map_words()
     }
@@ -71,22 +68,17 @@ impl TruthLayout {
 /// Counts of a group or an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Lines read.
     pub read_lines: u64,
-    /// Lines written.
     pub write_lines: u64,
     /// Sum of the latency of the reads, model nanoseconds.
     pub read_latency_sum_ns: u64,
 }
 
-/// Counts of one vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VcpuCounts {
-    /// Instructions executed.
     pub instructions: u64,
     /// Model time it waited for the device.
     pub stall_ns: u64,
-    /// Accesses to device memory before the cache filter.
     pub accesses: u64,
     /// The address of the block that it last began when it came to the end of a window.
     pub pc: u64,
@@ -135,7 +127,6 @@ impl<'a> GroundTruth<'a> {
         (words.len() >= layout.words()).then_some(GroundTruth { words, layout })
     }
 
-    /// Its layout.
     pub fn layout(&self) -> TruthLayout {
         self.layout
     }
@@ -145,7 +136,6 @@ impl<'a> GroundTruth<'a> {
         self.words[5].load(Ordering::Relaxed) != 0
     }
 
-    /// Switch the model.
     pub fn switch(&self, on: bool) {
         self.words[5].store(u64::from(on), Ordering::Release);
     }
@@ -222,7 +212,6 @@ impl<'a> GroundTruth<'a> {
         self.add(self.layout.buckets_at() + bucket_of(latency_ns), 1);
     }
 
-    /// A write of one line.
     pub fn count_write(&self, group: usize, owner: u8) {
         self.add(self.group_at(group) + 1, 1);
         self.add(self.owner_at(owner) + 1, 1);
@@ -237,17 +226,14 @@ impl<'a> GroundTruth<'a> {
         }
     }
 
-    /// Counts of a group.
     pub fn group(&self, group: usize) -> LineCounts {
         self.tally(self.group_at(group))
     }
 
-    /// Counts of an owner.
     pub fn owner(&self, owner: u8) -> LineCounts {
         self.tally(self.owner_at(owner))
     }
 
-    /// Counts of a vCPU.
     pub fn vcpu(&self, vcpu: usize) -> VcpuCounts {
         let at = self.layout.vcpus_at() + vcpu * VCPU_WORDS;
         VcpuCounts {

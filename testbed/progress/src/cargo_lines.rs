@@ -6,11 +6,8 @@
 pub enum Said<'a> {
     /// So many units of all are built.
     Built(u32, u32),
-    /// Crates are being fetched.
     Fetching,
-    /// One crate was fetched.
     Fetched,
-    /// What is shown otherwise.
     Usual,
     /// Warnings, errors, and all else.
     Else(&'a str),

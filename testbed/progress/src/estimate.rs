@@ -6,7 +6,7 @@
 //!
 //! Between two reports the work is taken to go on at this pace, up to where the next report is expected, and
 //! never goes back. What takes longer than planned thus shows as a slower pace, second by second: while
-//! nothing is reported, the time left rises by the part that the time passing is of the remembered wall time,
+//! nothing is reported, the time left rises by the time that passes as a part of the remembered wall time,
 //! which is never below [`PRIOR_SEC`]. So it rises by at most a sixth in ten seconds, and nothing has to be
 //! clamped.
 
@@ -22,7 +22,6 @@ const UNREPORTED_MAX: f64 = 0.95;
 
 /// The estimate. Times are since the start, as seconds of the wall's clock; works are seconds of the plan.
 pub(crate) struct Estimate {
-    /// Work of each phase.
     phases: Vec<f64>,
     /// The phase that goes on.
     number: usize,
@@ -56,12 +55,10 @@ impl Estimate {
         }
     }
 
-    /// All of the plan.
     fn all(&self) -> f64 {
         self.phases.iter().sum()
     }
 
-    /// The whole plan's wall time.
     pub(crate) fn whole_sec(&self) -> f64 {
         self.all() * self.pace()
     }

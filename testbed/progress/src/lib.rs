@@ -36,17 +36,14 @@ const COLUMNS: usize = 79;
 /// Back to the start of the line, and clear it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// A part of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// What the line says.
     pub name: String,
     /// How long it is expected to take, in seconds. 0 where nothing is to be done.
     pub weight_sec: f64,
 }
 
 impl Phase {
-    /// A phase.
     pub fn new(name: impl Into<String>, weight_sec: f64) -> Self {
         let name = name.into();
         Phase { name, weight_sec }
@@ -133,7 +130,6 @@ impl Progress {
         self.shared.show(|screen, at| screen.pass_on(line, at));
     }
 
-    /// A line that stays.
     pub fn say(&self, line: &str) {
         self.shared.show(|screen, at| screen.say(line, at));
     }
@@ -207,15 +203,17 @@ impl Screen {
 
     /// The line again, if the last one is old enough.
     fn tick(&mut self, at: Duration) -> String {
-        let apart = match self.is_terminal {
-            true => REWRITES_APART,
-            false => LINES_APART,
+        let apart = if self.is_terminal {
+            REWRITES_APART
+        } else {
+            LINES_APART
         };
         self.estimate.pass(at);
         let is_due = self.written_at.is_none_or(|last| at >= last + apart);
-        match is_due && self.current.is_some() {
-            true => self.write(at),
-            false => String::new(),
+        if is_due && self.current.is_some() {
+            self.write(at)
+        } else {
+            String::new()
         }
     }
 
@@ -239,9 +237,10 @@ impl Screen {
     }
 
     fn cleared(&mut self) -> &'static str {
-        match std::mem::take(&mut self.is_line_open) {
-            true => CLEAR,
-            false => "",
+        if std::mem::take(&mut self.is_line_open) {
+            CLEAR
+        } else {
+            ""
         }
     }
 
@@ -285,7 +284,7 @@ fn clock(at: Duration) -> String {
     }
 }
 
-/// To five seconds below a minute, to ten above: an estimate is no better than that.
+/// Rounds to five seconds below a minute, to ten above: an estimate is no better than that.
 fn rounded(sec: f64) -> Duration {
     let step = if sec < 57.5 { 5.0 } else { 10.0 };
     let round = (sec / step).round() * step;

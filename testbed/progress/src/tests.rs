@@ -19,7 +19,7 @@ fn screen(is_terminal: bool) -> Screen {
     Screen::new(plan(), 1.0, is_terminal)
 }
 
-/// As [`Progress::fraction`] reports it.
+/// Reports a fraction as [`Progress::fraction`] does.
 fn fraction(screen: &mut Screen, done: f64, at: Duration) -> String {
     screen.reached(done, done, Told::Percent((done * 100.0) as u32), at)
 }

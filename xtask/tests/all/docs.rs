@@ -7,9 +7,7 @@
 use crate::tidy::{assert_none, extension, files};
 use std::collections::BTreeSet;
 
-/// Columns of a line.
 const LINE_CHARS_MAX: usize = 110;
-/// Words of a page.
 const PAGE_WORDS_MAX: usize = 900;
 /// Words of a paragraph, of 95 in 100 on a page.
 const PARAGRAPH_WORDS_MAX: usize = 90;
@@ -29,7 +27,6 @@ const WRITTEN: &str = concat!("do", "cs/evidence/vm-");
 /// What begins and ends the part of a page that a program writes.
 const GENERATED: [&str; 2] = ["<!-- generated from here", "<!-- end of what is generated"];
 
-/// Kinds of a line of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineKind {
     /// Between fences, or one of them.
@@ -40,7 +37,6 @@ enum LineKind {
     Other,
     /// Begins a paragraph or an entry of a list.
     First,
-    /// Goes on with it.
     Next,
 }
 
@@ -87,7 +83,6 @@ fn is_entry(trimmed: &str) -> bool {
     is_numbered || marks.iter().any(|mark| trimmed.starts_with(mark))
 }
 
-/// Lines that are too wide.
 fn wide_lines(name: &str, text: &str) -> Vec<String> {
     let mut found = lines(text);
     found.retain(|(_, kind, line)| {
@@ -191,7 +186,6 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
-/// Links that lead nowhere.
 fn broken_links(name: &str, text: &str, all: &[(String, String)]) -> Vec<String> {
     let text_of = |path: &str| Some(all.iter().find(|(n, _)| n == path)?.1.as_str());
     let is_there = |path: &String| {

@@ -11,11 +11,9 @@ pub const FOLDER: &str = "docs/evidence/";
 /// The first cell of the row with which a page says that its sources have changed since.
 pub const OLDER: &str = "older than its sources";
 
-/// What there is to be named.
 pub struct Repository<'a> {
     files: &'a [(String, String)],
     backends: BTreeSet<String>,
-    former_backends: BTreeSet<String>,
     /// Folders of packages by their names.
     packages: BTreeMap<&'a str, &'a str>,
 }
@@ -59,7 +57,6 @@ impl<'a> Repository<'a> {
             found.map_or_else(|| panic!("there is no {name}"), |(_, text)| text.as_str())
         };
         let bounds = text("crates/weir-scenario/src/expect.rs");
-        let renamed = strings_of(bounds, "RENAMED_BACKENDS");
         let mut backends: BTreeSet<String> = strings_of(bounds, "BACKENDS").into_iter().collect();
         backends.extend(["none", "all"].map(str::to_owned));
         let package = |(name, text): &'a (String, String)| {
@@ -72,8 +69,6 @@ impl<'a> Repository<'a> {
         Repository {
             files,
             backends,
-            // Each is followed by the name of today.
-            former_backends: renamed.into_iter().step_by(2).collect(),
             packages: files.iter().filter_map(package).collect(),
         }
     }
@@ -264,8 +259,8 @@ fn of_command(line: &str, all: &Repository<'_>) -> Vec<String> {
             }
             Some(&"cargo") => missing.extend(of_cargo(&words, all)),
             Some(&"weir") => missing.extend(of_weir(&words, all.text("docs/reference/cli.md"))),
-            Some(&"weir-eval") => {
-                missing.extend(of_weir(&words, all.text("docs/reference/cli-eval.md")));
+            Some(&"weir-lab") => {
+                missing.extend(of_weir(&words, all.text("docs/reference/cli-lab.md")));
             }
             _ => {}
         }
@@ -317,17 +312,6 @@ fn missing_on(page: &str, text: &str, all: &Repository<'_>) -> Vec<String> {
                 say(path);
             }
         }
-        // Figures stay as they were measured, where the page says that it is old.
-        for name in all
-            .former_backends
-            .iter()
-            .filter(|_| row(text, OLDER).is_none())
-        {
-            let (before, after) = (format!("- {name}: "), format!(": {name}: "));
-            if line.starts_with(&before) || line.starts_with("- ") && line.contains(&after) {
-                say(&format!("back end {name}"));
-            }
-        }
     }
     found
 }
@@ -341,7 +325,7 @@ pub fn pages(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
 fn evidence_names_what_is_there() {
     let Some(files) = files() else { return };
     let all = Repository::of(&files);
-    assert!(all.backends.len() > 10 && all.former_backends.len() > 3);
+    assert!(all.backends.len() > 10);
     let missing = pages(&files).flat_map(|(name, text)| missing_on(name, text, &all));
     assert_none(&missing.collect::<Vec<_>>());
 }
@@ -352,7 +336,7 @@ fn each_kind_of_name_that_is_not_there_is_found() {
     let files = [
         file(
             "crates/weir-scenario/src/expect.rs",
-            "pub const BACKENDS: [&str; 1] = [\"cpu-max\"];\n/// Old.\nconst RENAMED_BACKENDS: [(&str, &str); 1] = [(\"scx\", \"cpu-max\")];",
+            "pub const BACKENDS: [&str; 1] = [\"cpu-max\"];",
         ),
         file("Makefile", "# x\nall: b\n\ttouch b\n"),
         file("crates/a/Cargo.toml", "[package]\nname = \"a\"\n"),
@@ -371,7 +355,7 @@ fn each_kind_of_name_that_is_not_there_is_found() {
     assert_eq!(missing_on("p", good, &all), Vec::<String>::new());
     let bad = "`make none` `weir simulate` `weir sim --speed 3 --backend scx` `weir bench no`\n\
         ```\n$ cargo test -p b && cargo test -p a --test none other\n$ make all | \\\n  make two\n```\n\
-        - scx: soak_dead scenarios/y.toml\n- 7.1: scx: 3\n";
+        - soak_dead scenarios/y.toml\n";
     let wanted = [
         "p:1: there is no `make none`",
         "p:1: there is no `weir simulate`",
@@ -384,11 +368,8 @@ fn each_kind_of_name_that_is_not_there_is_found() {
         "p:4: there is no `make two`",
         "p:7: there is no test soak_dead",
         "p:7: there is no scenarios/y.toml",
-        "p:7: there is no back end scx",
-        "p:8: there is no back end scx",
     ];
     assert_eq!(missing_on("p", bad, &all), wanted);
-    let old = format!("| {OLDER} | all of it |\n- scx: 7\n");
-    assert_eq!(missing_on("p", &old, &all), Vec::<String>::new());
+    let old = format!("| {OLDER} | all of it |\n");
     assert_eq!(row(&old, OLDER), Some("all of it"));
 }

@@ -6,11 +6,19 @@ use crate::evidence::{FOLDER, OLDER, Repository, pages, row};
 use crate::tidy::{assert_none, files};
 use std::process::Command;
 
-/// As many commits to a page's sources may be newer than the page.
+/// The number of commits to a page's sources that may be newer than the page.
 const NEWER_MAX: u64 = 20;
 
 /// Pages with a commit in their table, and what they speak of.
 const SOURCES: &[(&str, &[&str])] = &[
+    (
+        "vm-adversary",
+        &[
+            "bpf",
+            "crates/weir-core/src/controller",
+            "crates/weir-linux/src/workloads",
+        ],
+    ),
     ("vm-cosim_cost", &["rtl/src/main", "testbed/cosim"]),
     (
         "vm-drf",
@@ -22,6 +30,17 @@ const SOURCES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "fuzz",
+        &[
+            "crates/weir/fuzz",
+            "crates/weir/src/commands",
+            "crates/weir/src/run/serve/http",
+            "crates/weir-linux/src/kernel/parse",
+            "crates/weir-profile/fuzz",
+            "crates/weir-store/src",
+        ],
+    ),
+    (
         "vm-live",
         &[
             "bpf",
@@ -29,6 +48,10 @@ const SOURCES: &[(&str, &[&str])] = &[
             "crates/weir-linux/src/backends",
             "testbed/device-model",
         ],
+    ),
+    (
+        "vm-locks",
+        &["bpf", "crates/weir-linux/src/backends/sched_ext"],
     ),
     ("vm-neighbours", &["bpf", "crates/weir-linux/src/backends"]),
     (
@@ -112,6 +135,13 @@ fn evidence_that_is_older_than_its_sources_says_so() {
             continue;
         };
         if !has_history {
+            continue;
+        }
+        // A commit of a branch that was rebased is known to the clone that has the branch, and to no other.
+        if git(&["merge-base", "--is-ancestor", hash, "HEAD"]).is_none() {
+            wrong.push(format!(
+                "{page}: its commit {hash} is not one of this branch"
+            ));
             continue;
         }
         let range = format!("{hash}..HEAD");

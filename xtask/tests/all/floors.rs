@@ -125,9 +125,10 @@ fn floors_lie_on_each_other() {
     let root = xtask::repository_root();
     for floor in FLOORS {
         let mut files = Vec::new();
-        match floor.place.ends_with(".rs") {
-            true => files.push(root.join(floor.place)),
-            false => rust_files(&root.join(floor.place), &mut files),
+        if floor.place.ends_with(".rs") {
+            files.push(root.join(floor.place))
+        } else {
+            rust_files(&root.join(floor.place), &mut files)
         }
         assert!(!files.is_empty(), "{} has no source", floor.place);
         for file in files {

@@ -45,7 +45,7 @@ fn a_stale_view_is_named_and_generation_repairs_it() {
         "crates/weir-hw/src/access_counters",
         "rtl/src/main/scala/weir/access_counters",
         "kernel/accelerator",
-        "crates/weir-hw/src/engines",
+        "crates/weir-type2/src/engines",
         "rtl/src/main/scala/weir/accelerator",
     ] {
         fs::create_dir_all(root.path().join(folder)).unwrap();

@@ -4,9 +4,12 @@
 mod clocks;
 mod dependencies;
 mod docs;
+mod driver_cover;
 mod evidence;
 mod evidence_age;
+mod file_access;
 mod floors;
+mod fuzz_targets;
 mod generated;
 mod names;
 mod prose;

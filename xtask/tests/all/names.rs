@@ -31,7 +31,7 @@ const WIDE_FOLDERS: &[(&str, usize, &str)] = &[
         "rules beside each other, a file each: mod.rs lists them",
     ),
     (
-        "crates/weir-eval/src/thesis",
+        "crates/weir-lab/src/thesis",
         23,
         "sections of a page beside each other: mod.rs lists them",
     ),
@@ -72,7 +72,7 @@ fn types(items: &[Item], found: &mut Vec<String>) {
     }
 }
 
-/// Of each crate its types: name and files.
+/// For each crate its types: the name, and the files that define it.
 type Types = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 fn types_of<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Types {
@@ -229,7 +229,6 @@ fn glossary(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
         .collect()
 }
 
-/// `GroupReading` and `group_reading` as words.
 fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for c in name.chars() {
@@ -274,7 +273,6 @@ fn glossary_problems(text: &str, all: &Types, doors: &[(String, String)]) -> Vec
     problems
 }
 
-/// Modules with their files.
 fn modules<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for name in names.filter(|name| name.ends_with(".rs")) {

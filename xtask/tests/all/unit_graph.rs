@@ -21,7 +21,7 @@ struct Unit {
     features: BTreeSet<String>,
     is_member: bool,
     is_root: bool,
-    /// Of all that decides whether it is compiled again.
+    /// A hash of all that decides whether the unit is compiled again.
     hash: u64,
 }
 
@@ -81,7 +81,7 @@ fn texts(list: &Value) -> BTreeSet<String> {
     list.iter().map(text).collect()
 }
 
-/// Of `registry+…#NAME@VERSION`, or `path+…/NAME#VERSION`.
+/// The name of a package, from `registry+…#NAME@VERSION` or `path+…/NAME#VERSION`.
 fn package(unit: &Value) -> String {
     let id = unit["pkg_id"].as_str().expect("a package");
     let (place, version) = id.rsplit_once('#').expect("a version");
@@ -101,7 +101,7 @@ fn name(unit: &Value) -> String {
     )
 }
 
-/// Of a unit and, in turn, of what it is built of.
+/// A hash of a unit and, in turn, of what it is built from.
 fn hash(units: &[Value], at: usize, known: &mut HashMap<usize, u64>) -> u64 {
     if let Some(hash) = known.get(&at) {
         return *hash;

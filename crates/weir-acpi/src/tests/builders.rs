@@ -20,7 +20,6 @@ pub fn table(kind: Kind, revision: u8, body: &[u8]) -> Vec<u8> {
     seal(out)
 }
 
-/// The same bytes with a right checksum.
 pub fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[9] = 0;
     bytes[9] = bytes

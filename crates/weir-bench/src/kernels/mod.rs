@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 /// Lines of a chunk: counts and stop signs are looked at after each.
 const CHUNK_LINES: usize = 64;
-/// Of `rep movsb`: short copies are done in another way by the microcode.
+/// Lines of a chunk of `rep movsb`: the microcode does short copies in another way.
 const STRING_CHUNK_LINES: usize = 4096;
 
 /// Goes over so many lines. The first pointer is the place on the node, the second the other side of a copy.
@@ -61,7 +61,6 @@ pub struct LineTraffic {
 }
 
 impl Operation {
-    /// All of them.
     pub const ALL: [Operation; 10] = [
         Operation::Ld,
         Operation::LdChase,
@@ -110,9 +109,10 @@ impl Operation {
     /// [`BenchError::NoInstruction`]: it has none for this.
     pub fn widths(self) -> Result<Vec<u32>, BenchError> {
         let all = machine::widths(self);
-        match all.is_empty() {
-            true => Err(BenchError::NoInstruction(self.instruction())),
-            false => Ok(all),
+        if all.is_empty() {
+            Err(BenchError::NoInstruction(self.instruction()))
+        } else {
+            Ok(all)
         }
     }
 
@@ -177,7 +177,6 @@ impl FromStr for Operation {
 /// The code of an operation in one width.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// What it does.
     pub operation: Operation,
     /// Bytes of one access.
     pub width_bytes: u32,
@@ -186,7 +185,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Lines of a chunk.
     pub(crate) fn chunk_lines(&self) -> usize {
         match self.operation {
             Operation::RepMovsb => STRING_CHUNK_LINES,

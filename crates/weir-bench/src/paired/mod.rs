@@ -62,16 +62,13 @@ pub const EQUIVALENCE_RATIO: f64 = 0.05;
 /// A bound such as 0.95 has no exact double: what lies within rounding of a bound is on it.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
 
-/// Together ÷ alone.
+/// The rate together ÷ the rate alone, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
-    /// The estimate.
     pub ratio: f64,
     /// Lower end of its 95 % interval.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
-    /// Repetitions behind it.
     pub repeats: u32,
 }
 

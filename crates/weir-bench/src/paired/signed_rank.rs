@@ -17,7 +17,6 @@ const NORMAL_95: f64 = 1.959_964;
 /// A logarithm of a ratio with its 95 % interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogInterval {
-    /// The centre.
     pub estimate: f64,
     low: f64,
     high: f64,
@@ -27,7 +26,7 @@ pub(super) struct LogInterval {
 }
 
 impl LogInterval {
-    /// Of at least two values.
+    /// The interval of at least two values.
     pub fn of(values: &[f64]) -> Option<LogInterval> {
         match values.len() {
             0 | 1 => None,
@@ -81,14 +80,13 @@ impl LogInterval {
         (self.high - self.low) / 2.0
     }
 
-    /// As a ratio, with an interval that is wrong in this part of all cases.
+    /// The effect as a ratio, with an interval that is wrong in this part of all cases.
     pub fn effect(&self, error_ratio: f64) -> Effect {
-        let wider = match error_ratio == ERROR_RATIO {
-            true => 1.0,
-            false => {
-                two_sided_quantile(error_ratio, self.degrees)
-                    / two_sided_quantile(ERROR_RATIO, self.degrees)
-            }
+        let wider = if error_ratio == ERROR_RATIO {
+            1.0
+        } else {
+            two_sided_quantile(error_ratio, self.degrees)
+                / two_sided_quantile(ERROR_RATIO, self.degrees)
         };
         Effect {
             ratio: self.estimate.exp(),
@@ -100,9 +98,10 @@ impl LogInterval {
 
     /// The part of errors at which the interval just touches zero.
     pub fn p_value(&self) -> f64 {
-        let towards_zero = match self.estimate < 0.0 {
-            true => self.high - self.estimate,
-            false => self.estimate - self.low,
+        let towards_zero = if self.estimate < 0.0 {
+            self.high - self.estimate
+        } else {
+            self.estimate - self.low
         };
         match self.estimate.abs() {
             none if none <= f64::EPSILON => 1.0,
@@ -116,7 +115,8 @@ impl LogInterval {
 }
 
 /// Where the lower end lies among sorted Walsh averages: a place, the part of the way to the next, and what
-/// the interval is to be multiplied by where even all of them are too narrow.
+/// the interval is to be multiplied by where even all of them are too narrow. For many values the rank sum is
+/// taken as normal, with a deviation of √(n (n + 1) (2n + 1) ÷ 24).
 fn lower_place(count: usize) -> (usize, f64, f64) {
     let averages = count * (count + 1) / 2;
     if count > EXACT_MAX {
@@ -146,7 +146,8 @@ fn lower_place(count: usize) -> (usize, f64, f64) {
     (place, part, 1.0)
 }
 
-/// Probability that the rank sum of `count` values around zero is at most 0, 1, 2 …
+/// Probability that the rank sum of `count` values around zero is at most 0, 1, 2 … Each rank is in the sum
+/// with probability 1/2, so the distribution is made by adding one rank after the other.
 fn lower_tails(count: usize) -> Vec<f64> {
     let mut probability = vec![0.0; count * (count + 1) / 2 + 1];
     probability[0] = 1.0;

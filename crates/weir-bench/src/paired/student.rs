@@ -20,9 +20,10 @@ pub(super) fn two_sided_probability(value: f64, degrees: f64) -> f64 {
     }
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        match two_sided_quantile(middle.exp(), degrees) > value {
-            true => low = middle,
-            false => high = middle,
+        if two_sided_quantile(middle.exp(), degrees) > value {
+            low = middle
+        } else {
+            high = middle
         }
     }
     high.exp()

@@ -53,11 +53,11 @@ fn nothing() -> Tested {
 
 /// Intervals of all points, and the level at which they hold together.
 struct Band {
-    /// By point; nothing where it has too few repetitions.
+    /// Intervals by point; nothing where a point has too few repetitions.
     intervals: Vec<Option<LogInterval>>,
     /// The part of errors of each interval.
     error_ratio: f64,
-    /// As many independent points would make as many errors.
+    /// So many independent points would make as many errors.
     independent_points: f64,
 }
 
@@ -141,7 +141,7 @@ fn greatest_deviation(points: &[&[f64]], seed: u64) -> f64 {
     greatest[index(1.0 - ERROR_RATIO, RESAMPLES)]
 }
 
-/// The index that a part from 0 to below 1 is of, among `count`.
+/// The index among `count` that a part from 0 to below 1 falls on.
 pub(super) fn index(part: f64, count: usize) -> usize {
     // A part below 1 times a count is not negative and below the count.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

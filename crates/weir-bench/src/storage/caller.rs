@@ -30,9 +30,10 @@ impl CallWorker {
         loop {
             // SAFETY: the buffer holds a block, and nothing else uses it meanwhile.
             let moved = unsafe {
-                match self.work.operation.is_write() {
-                    true => libc::pwritev2(file, &raw const part, 1, at, 0),
-                    false => libc::preadv2(file, &raw const part, 1, at, 0),
+                if self.work.operation.is_write() {
+                    libc::pwritev2(file, &raw const part, 1, at, 0)
+                } else {
+                    libc::preadv2(file, &raw const part, 1, at, 0)
                 }
             };
             match u64::try_from(moved) {

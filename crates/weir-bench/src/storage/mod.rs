@@ -20,12 +20,9 @@ pub use target::{IoTarget, TargetKind};
 use std::str::FromStr;
 use weir_core::random::SplitMix;
 
-/// What a stream does with storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StorageOperation {
-    /// Reads at random places.
     RandRead,
-    /// Writes at random places.
     RandWrite,
     /// Reads one block after the other.
     Read,
@@ -34,7 +31,6 @@ pub enum StorageOperation {
 }
 
 impl StorageOperation {
-    /// All of them.
     pub const ALL: [StorageOperation; 4] = [
         StorageOperation::RandRead,
         StorageOperation::RandWrite,
@@ -52,7 +48,6 @@ impl StorageOperation {
         }
     }
 
-    /// Whether it writes.
     pub fn is_write(self) -> bool {
         matches!(self, StorageOperation::RandWrite | StorageOperation::Write)
     }
@@ -121,8 +116,8 @@ enum PlaceOrder {
 }
 
 impl Places {
-    /// Of thread `thread` of `threads`: random ones are anywhere, others in a part for each thread. At least
-    /// one block.
+    /// Places of thread `thread` of `threads`: random ones are anywhere, others in a part for each thread.
+    /// There is at least one block.
     fn new(
         operation: StorageOperation,
         all_blocks: u64,
@@ -132,23 +127,24 @@ impl Places {
     ) -> Places {
         let is_random = operation.is_random();
         let part = (all_blocks / threads.max(1)).max(1);
-        let (first, blocks) = match is_random {
-            true => (0, all_blocks.max(1)),
-            false => ((thread * part).min(all_blocks.saturating_sub(part)), part),
+        let (first, blocks) = if is_random {
+            (0, all_blocks.max(1))
+        } else {
+            ((thread * part).min(all_blocks.saturating_sub(part)), part)
         };
         Places {
             first,
             blocks,
-            order: match is_random {
-                true => PlaceOrder::Random(SplitMix::new(
+            order: if is_random {
+                PlaceOrder::Random(SplitMix::new(
                     seed ^ (thread + 1).wrapping_mul(0xd6e8_feb8_6659_fd93),
-                )),
-                false => PlaceOrder::Sequential(0),
+                ))
+            } else {
+                PlaceOrder::Sequential(0)
             },
         }
     }
 
-    /// The next block.
     fn next(&mut self) -> u64 {
         let place = match &mut self.order {
             PlaceOrder::Random(random) => random.below(self.blocks),

@@ -34,7 +34,7 @@ pub struct StoragePlan {
     pub cpus: Vec<u32>,
     /// Where the buffers lie.
     pub node: u32,
-    /// Of the random places.
+    /// Seed of the random places.
     pub seed: u64,
 }
 
@@ -134,13 +134,13 @@ pub(super) struct IoWork {
 }
 
 impl IoWork {
-    /// The error of an I/O.
     pub(super) fn failed(&self, answer: std::io::Error) -> BenchError {
         BenchError::Storage {
             path: self.path.clone(),
-            doing: match self.operation.is_write() {
-                true => "write blocks of it",
-                false => "read blocks of it",
+            doing: if self.operation.is_write() {
+                "write blocks of it"
+            } else {
+                "read blocks of it"
             },
             answer,
         }
@@ -275,9 +275,10 @@ impl Stream for StorageStream {
     }
 
     fn settle(&self) -> Result<(), BenchError> {
-        match self.plan.operation.is_write() && !self.plan.direct {
-            true => self.target.settle(),
-            false => Ok(()),
+        if self.plan.operation.is_write() && !self.plan.direct {
+            self.target.settle()
+        } else {
+            Ok(())
         }
     }
 }

@@ -13,13 +13,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_core::random::mix;
+use weir_files::Folder;
 
 /// Bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 /// Least size of a target: one of the largest blocks.
 const BYTES_MIN: u64 = 1 << 20;
 
-/// What a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// A file that was made for the purpose.
@@ -34,9 +34,7 @@ pub enum TargetKind {
 #[derive(Debug)]
 pub struct IoTarget {
     file: File,
-    /// What it is.
     pub kind: TargetKind,
-    /// Its size.
     pub bytes: u64,
     /// Its name, for people; a file of ours has the name of its directory.
     pub path: PathBuf,
@@ -69,7 +67,8 @@ impl IoTarget {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<IoTarget, BenchError> {
         let bytes = bytes.max(BYTES_MIN).next_multiple_of(PIECE_BYTES as u64);
-        let mut file = nameless(dir)?;
+        let made = Folder::open(dir).and_then(|dir| dir.nameless());
+        let mut file = made.map_err(failed(dir, "make a file there"))?;
         let mut piece = vec![0_u8; PIECE_BYTES];
         for number in 0..bytes / PIECE_BYTES as u64 {
             if is_stopped() {
@@ -103,7 +102,7 @@ impl IoTarget {
                 )
             })
         };
-        // Before it is opened: opening a FIFO waits for its other end.
+        // Asked before it is opened: opening a FIFO waits for its other end.
         let found = std::fs::metadata(path).map_err(failed(path, "look at it"))?;
         no_device(&found).map_or(Ok(()), Err)?;
         let exclusive = if to_write { libc::O_EXCL } else { 0 };
@@ -137,16 +136,16 @@ impl IoTarget {
         }
         Ok(IoTarget {
             file,
-            kind: match to_write {
-                true => TargetKind::DeviceToWrite,
-                false => TargetKind::DeviceToRead,
+            kind: if to_write {
+                TargetKind::DeviceToWrite
+            } else {
+                TargetKind::DeviceToRead
             },
             bytes,
             path: path.to_owned(),
         })
     }
 
-    /// Whether it may be written.
     pub fn is_writable(&self) -> bool {
         self.kind != TargetKind::DeviceToRead
     }
@@ -175,9 +174,10 @@ impl IoTarget {
             .read(true)
             .write(self.is_writable())
             .custom_flags(flags);
-        let doing = match direct {
-            true => "open it past the page cache (direct I/O)",
-            false => "open it again",
+        let doing = if direct {
+            "open it past the page cache (direct I/O)"
+        } else {
+            "open it again"
         };
         options.open(name).map_err(failed(&self.path, doing))
     }
@@ -191,30 +191,6 @@ impl IoTarget {
             .sync_data()
             .map_err(failed(&self.path, "write it back"))
     }
-}
-
-/// A new file in a directory, without a name.
-fn nameless(dir: &Path) -> Result<File, BenchError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    let made = options
-        .clone()
-        .custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC)
-        .open(dir);
-    match made {
-        Ok(file) => return Ok(file),
-        // File systems without such files, and kernels that take the flag for a directory's.
-        Err(why) if matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {}
-        Err(why) => return Err(failed(dir, "make a file there")(why)),
-    }
-    let path = dir.join(format!(".weir-bench-{}", std::process::id()));
-    let made = options
-        .create_new(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(&path);
-    let file = made.map_err(failed(&path, "make the file"))?;
-    std::fs::remove_file(&path).map_err(failed(&path, "remove its name"))?;
-    Ok(file)
 }
 
 /// Data of piece `number` that does not compress.

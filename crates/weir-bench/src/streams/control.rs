@@ -13,7 +13,7 @@ pub struct StartLine {
 }
 
 impl StartLine {
-    /// For so many threads.
+    /// A start line for so many threads.
     pub fn new(expected: usize) -> Arc<StartLine> {
         Arc::new(StartLine {
             expected,
@@ -21,7 +21,6 @@ impl StartLine {
         })
     }
 
-    /// Whether all are here.
     pub fn is_complete(&self) -> bool {
         self.arrived.load(Ordering::Acquire) >= self.expected
     }
@@ -34,7 +33,6 @@ impl StartLine {
     }
 }
 
-/// What threads do next.
 #[derive(Clone)]
 enum Command {
     /// The first so many threads work; the others stand.
@@ -51,7 +49,8 @@ struct Orders {
     alive: usize,
 }
 
-/// On a line of its own: each thread counts here.
+/// Each thread counts here. The count stands on a line of its own, so that threads do not take it from each
+/// other.
 #[repr(align(128))]
 struct ThreadCount(AtomicU64);
 

@@ -17,17 +17,15 @@ const OTHER_BYTES: usize = 2 << 20;
 /// What a stream of memory traffic is to do.
 #[derive(Clone, Debug)]
 pub struct MemoryPlan {
-    /// The code.
     pub kernel: Kernel,
     /// One thread on each.
     pub cpus: Vec<u32>,
-    /// The node.
     pub node: u32,
     /// Where [`Operation::Movdir64bFrom`] stores to.
     pub other_node: u32,
     /// Memory of each thread, rounded up to huge pages.
     pub thread_bytes: usize,
-    /// Of the order of the chase.
+    /// Seed of the order of the chase.
     pub seed: u64,
 }
 
@@ -106,13 +104,10 @@ impl Drop for MemoryStream {
     }
 }
 
-/// One line of memory.
 #[repr(align(64))]
 struct Line([u8; LINE_BYTES]);
 
-/// What a thread goes over.
 enum Ground {
-    /// A ring.
     Ring(Box<Ring>),
     /// Chunks of a buffer. The other side of a copy is its second half, a buffer of its own, or one line.
     Chunks {

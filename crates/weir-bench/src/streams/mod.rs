@@ -26,9 +26,7 @@ const BEGIN_LOOK: Duration = Duration::from_micros(200);
 
 /// Threads that move something when they are told to.
 pub trait Stream {
-    /// The orders to its threads.
     fn control(&self) -> &Control;
-    /// How many threads it has on each CPU.
     fn threads_per_cpu(&self) -> usize {
         1
     }
@@ -57,9 +55,8 @@ pub trait Stream {
 /// What a stream did within a span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamCount {
-    /// The span.
     pub span_ns: u64,
-    /// Lines or I/Os.
+    /// Cache lines of memory, or I/Os of storage.
     pub count: u64,
     /// Bytes that memory or storage moved for them.
     pub bytes: u64,
@@ -76,7 +73,6 @@ pub struct StreamCount {
 
 /// A stream that takes part in a measurement, on the first so many of its CPUs.
 pub struct Part<'a> {
-    /// The stream.
     pub stream: &'a mut dyn Stream,
     /// How many of its CPUs work.
     pub cpus: usize,
@@ -87,7 +83,7 @@ impl Part<'_> {
         self.cpus * self.stream.threads_per_cpu()
     }
 
-    /// Count and time.
+    /// The count, and the time of the monotonic clock in nanoseconds.
     fn mark(&self) -> (u64, u64) {
         (self.stream.control().count(), cpu::now_ns())
     }

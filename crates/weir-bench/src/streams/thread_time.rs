@@ -33,7 +33,6 @@ impl ThreadTime {
         }
     }
 
-    /// Whether a measurement is under way.
     pub(crate) fn is_measuring(&self) -> bool {
         self.began_ns.is_some()
     }

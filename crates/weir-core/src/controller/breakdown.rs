@@ -205,7 +205,7 @@ mod tests {
             figure((400.0, Sampled), (200.0, Sampled), 5),
         ];
         assert_eq!(both, want);
-        // Of one it is not known.
+        // For one of them it is not known.
         let one = figures_of(&[(Some(10), None), (Some(5), Some(5))]);
         assert_eq!(one[0], figure((300.0, Sampled), (100.0, Apportioned), 5));
     }

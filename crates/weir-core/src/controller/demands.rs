@@ -26,17 +26,24 @@ use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
 use std::ops::Range;
 
-/// Less CPU than this says nothing about κ.
+/// CPU time below which an interval says nothing about κ, in CPUs: 25 µs of an interval of 50 ms, where the
+/// quotient would be noise.
 const IDLE_CPUS: f64 = 0.0005;
 
-/// Weight of the newest interval in κ while things are changing by our own doing.
+/// Weight of the newest interval in κ while things are changing by weir's own doing. κ rises as an overload
+/// ends, so what was learned in the overload does not hold after the first limits.
 const FAST_ALPHA: f64 = 0.5;
 
 /// A workload that uses this part of its limit is held back by it. Not 1: a limit is enforced in
 /// ticks, and the CPU time of one interval is off by one of them.
 const PINNED_RATIO: f64 = 0.85;
 
-/// Held back for this part of an interval counts as running into the limit.
+/// A workload that uses more CPU time than this part of its limit, and so many CPUs more, does not keep to
+/// it. Limits are enforced in ticks, and each write gives a quota away.
+const UNBOUND_RATIO: f64 = 1.5;
+const UNBOUND_CPUS: f64 = 0.05;
+
+/// A workload that was held back for this part of an interval counts as running into its limit.
 const THROTTLED_RATIO: f64 = 0.05;
 
 /// A workload that has stayed below its limit for this many steps counts with what it uses: the rest of its
@@ -45,7 +52,8 @@ const THROTTLED_RATIO: f64 = 0.05;
 const SEEN_STEPS: u32 = 4;
 
 /// A workload that has not run into its limit for so long moves what it would move without one, in seconds. A
-/// shorter time may be a wait for a CPU.
+/// shorter time may be a wait for a CPU: limits end too early then, and come back
+/// ([`super::state::Relapse`]).
 const UNFELT_SECS: f64 = 2.0;
 
 /// Time over which it is taken what a workload was seen to move, in seconds: a sampling source has a single
@@ -82,16 +90,14 @@ pub(super) struct DeviceDemand {
     pub seen: f64,
 }
 
-/// Demands of all workloads.
 pub(super) struct Demands {
-    /// By workload and device.
+    /// The demands of all workloads one after the other, those of one workload in the order of its devices.
     pub all: Vec<DeviceDemand>,
     /// For each workload its demands among all of them.
     pub ranges: Vec<Range<usize>>,
 }
 
 impl Demands {
-    /// By workload, those of each by device.
     pub fn workloads(&self) -> impl Iterator<Item = &[DeviceDemand]> {
         let each = self.ranges.iter();
         each.map(|range| self.all.get(range.clone()).unwrap_or_default())
@@ -102,7 +108,8 @@ impl Demands {
 pub(super) fn estimate(
     state: &mut State,
     context: &StepContext<'_>,
-    (rates, signals): (&StepRates, &Signals),
+    rates: &StepRates,
+    signals: &Signals,
     parts: &Parts,
 ) -> Demands {
     let State {
@@ -124,12 +131,17 @@ pub(super) fn estimate(
         demands.all.extend(tracked.loads.iter().map(nothing));
         let all = demands.all.get_mut(begin..).unwrap_or_default();
         if seen.index.is_some() {
-            add_parts(tracked, all, (seen, signals), parts, context.dt);
+            add_parts(tracked, all, seen, signals, parts, context.dt);
             want(tracked, seen, context);
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
             let is_hidden = is_held || tracked.hold.pinned;
             let is_unfelt = tracked.hold.calm_secs >= UNFELT_SECS;
             let is_free = !is_hidden && (tracked.hold.in_force.is_none() || is_unfelt);
+            // Parked by a scheduler without a limit: for how long is known, and it claims no more than that.
+            let most = match tracked.hold.in_force {
+                Some(_) => seen.cap,
+                None => tracked.wanted.min(seen.cap),
+            };
             for (load, demand) in tracked.loads.iter_mut().zip(all.iter_mut()) {
                 let known = watches.binary_search_by_key(&load.device, |d| d.id).ok();
                 let watch = known.and_then(|i| watches.get(i));
@@ -139,8 +151,7 @@ pub(super) fn estimate(
                     (load.free_mean, load.free_at) = (load.mean, context.at);
                 }
                 let hidden = demand.intensity.filter(|_| is_hidden);
-                demand.bytes_per_sec =
-                    hidden.map_or(load.smooth, |k| load.smooth.max(k * seen.cap));
+                demand.bytes_per_sec = hidden.map_or(load.smooth, |k| load.smooth.max(k * most));
                 demand.seen = load.free_mean.max(load.mean);
             }
             count_blind(tracked, seen, all);
@@ -150,7 +161,6 @@ pub(super) fn estimate(
     demands
 }
 
-/// Before anything of it is taken in.
 fn nothing(load: &DeviceUse) -> DeviceDemand {
     DeviceDemand {
         device: load.device,
@@ -168,7 +178,8 @@ fn nothing(load: &DeviceUse) -> DeviceDemand {
 fn add_parts(
     tracked: &mut WorkloadState,
     demands: &mut [DeviceDemand],
-    (seen, signals): (&WorkloadSignals, &Signals),
+    seen: &WorkloadSignals,
+    signals: &Signals,
     parts: &Parts,
     dt: f64,
 ) {
@@ -230,9 +241,10 @@ fn measure(
         return;
     }
     let smooth = context.gains.alpha;
-    let alpha = match device.is_some_and(|d| d.is_changing) {
-        true => smooth.max(FAST_ALPHA),
-        false => smooth,
+    let alpha = if device.is_some_and(|d| d.is_changing) {
+        smooth.max(FAST_ALPHA)
+    } else {
+        smooth
     };
     let rate = bandwidth.bytes_per_sec.get();
     load.seen_steps = load.seen_steps.saturating_add(1);
@@ -280,6 +292,12 @@ fn want(tracked: &mut WorkloadState, seen: &WorkloadSignals, context: &StepConte
         return;
     };
     let hold = &mut tracked.hold;
+    let exceeds = cpu > UNBOUND_RATIO * limit + UNBOUND_CPUS;
+    hold.unbound_secs = if exceeds {
+        hold.unbound_secs + context.dt.min(1.0)
+    } else {
+        0.0
+    };
     hold.pinned = smooth >= PINNED_RATIO * limit || seen.throttled_ratio > THROTTLED_RATIO;
     if hold.pinned {
         (hold.calm_steps, hold.calm_secs) = (0, 0.0);

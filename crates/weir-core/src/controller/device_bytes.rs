@@ -45,9 +45,10 @@ pub(super) fn budget(
         return None;
     }
     let mut parts = found.allowed.iter().copied().flatten().peekable();
-    let bytes_per_sec = match parts.peek().is_some() && has_part(tracked, found, context, cpus) {
-        true => parts.sum(),
-        false => cpus * kappa,
+    let bytes_per_sec = if parts.peek().is_some() && has_part(tracked, found, context, cpus) {
+        parts.sum()
+    } else {
+        cpus * kappa
     };
     Some(ByteBudget {
         workload: tracked.id.clone(),

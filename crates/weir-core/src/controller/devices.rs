@@ -31,7 +31,8 @@ use crate::rates::bandwidth::{DeviceRate, Ewma};
 use crate::units::{BytesPerSec, Nanos};
 use saturation::{CorrectionReach, SaturationTrack};
 
-/// Largest relative error that is taken as it is.
+/// Largest relative error that is taken as it is. The split answers an overload by itself; an integral that
+/// rose with ten times the error would only have to be brought back afterwards.
 const ERROR_MAX: f64 = 1.0;
 
 /// Time constant of the error that the proportional part sees, in seconds. That of one interval is
@@ -58,11 +59,9 @@ pub(super) const JUMP_OF_SET_POINT: f64 = 0.05;
 /// Time in which an unused correction is forgotten, in seconds.
 const FORGET_SECS: f64 = 5.0;
 
-/// What one device remembers.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceTrack {
     pub id: DeviceId,
-    /// What it is to be held at.
     pub setpoint: Setpoint,
     pub integral: f64,
     pub correction: f64,
@@ -88,9 +87,10 @@ pub(super) struct DeviceTrack {
     pub has_jumped: bool,
     /// The set-point cannot be held, because of what is not limited; as of the last step.
     pub is_unenforceable: bool,
+    /// A workload on it uses more than its limit.
+    pub is_evaded: bool,
     /// Workloads that this device's budget limits, counted at the end of the last step.
     pub bound: LimitCounts,
-    /// Whether limits have any effect left.
     pub saturation: SaturationTrack,
 }
 
@@ -126,6 +126,7 @@ impl DeviceTrack {
             smooth: 0.0,
             has_jumped: false,
             is_unenforceable: false,
+            is_evaded: false,
             bound: LimitCounts::default(),
             saturation: SaturationTrack::default(),
         }
@@ -146,12 +147,21 @@ impl DeviceTrack {
 
     /// The part of the set-point that the split works with.
     pub(super) fn correction_in_use(&self) -> f64 {
-        // While nothing is limited there is nothing to correct upwards.
-        if self.bound.limited > 0 {
-            self.correction
-        } else {
-            self.correction.min(1.0)
+        match (self.is_evaded, self.bound.limited) {
+            // What a workload takes beyond its limit is not taken from those that keep to theirs.
+            (true, _) => 1.0,
+            // While nothing is limited there is nothing to correct upwards.
+            (false, 0) => self.correction.min(1.0),
+            (false, _) => self.correction,
         }
+    }
+
+    pub(super) fn count_headroom(&mut self, has_headroom: bool) {
+        self.headroom_steps = if has_headroom {
+            self.headroom_steps.saturating_add(1)
+        } else {
+            0
+        };
     }
 
     /// Takes in what it moves by the newest counters, with this weight.
@@ -165,10 +175,7 @@ impl DeviceTrack {
             .setpoint
             .target
             .is_some_and(|target| rise > JUMP_OF_SET_POINT * target);
-        self.smooth += match self.has_jumped {
-            true => rise,
-            false => alpha * rise,
-        };
+        self.smooth += if self.has_jumped { rise } else { alpha * rise };
     }
 
     fn correct(&mut self, context: &StepContext<'_>, set_point: f64, rate: f64, span_secs: f64) {
@@ -191,9 +198,10 @@ impl DeviceTrack {
         let weight = 1.0 - (-span_secs / SMOOTH_SECS).exp();
         let smooth = self.error.push(weight, error);
         let gain = (smooth.abs() / NOISE_ERROR).clamp(NOISE_GAIN, 1.0);
-        let part = match gains.is_exact && error > 0.0 {
-            true => self.bound.pinned_ratio(),
-            false => 1.0,
+        let part = if gains.is_exact && error > 0.0 {
+            self.bound.pinned_ratio()
+        } else {
+            1.0
         };
         if !frozen {
             self.integral += part * gain * gains.ki * error * span_secs.min(1.0);
@@ -295,7 +303,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The integral after a step in which a device with so many limits moves this part of its target.
-    fn integral_after(is_exact: bool, (limited, pinned): (u32, u32), moved_ratio: f64) -> f64 {
+    fn integral_after(is_exact: bool, limited: u32, pinned: u32, moved_ratio: f64) -> f64 {
         let config = Config::default();
         let (machine, seen) = (Description::default(), Observation::default());
         let mut context = StepContext::begin(&mut State::default(), &config, &machine, &seen);
@@ -316,18 +324,18 @@ mod tests {
 
     #[test]
     fn where_the_back_end_is_exact_a_wait_for_cpus_is_made_up_for_by_those_that_run() {
-        let all = integral_after(true, (5, 5), 0.5);
+        let all = integral_after(true, 5, 5, 0.5);
         assert!(all > 0.0, "{all}");
         for pinned in 0..=5 {
-            let risen = integral_after(true, (5, pinned), 0.5);
+            let risen = integral_after(true, 5, pinned, 0.5);
             assert!(
                 (risen - all * f64::from(pinned) / 5.0).abs() < 1e-12,
                 "{pinned}: {risen}"
             );
         }
         assert_eq!(
-            integral_after(false, (5, 1), 0.5),
-            integral_after(false, (5, 5), 0.5)
+            integral_after(false, 5, 1, 0.5),
+            integral_after(false, 5, 5, 0.5)
         );
     }
 
@@ -338,7 +346,7 @@ mod tests {
         fn fewer_pinned_workloads_never_raise_the_integral_more(
             limited in 1u32..2000, pinned in 0u32..2000, moved_ratio in 0.0..2.0f64,
         ) {
-            let of = |pinned: u32| integral_after(true, (limited, pinned.min(limited)), moved_ratio);
+            let of = |pinned: u32| integral_after(true, limited, pinned.min(limited), moved_ratio);
             let (fewer, all) = (of(pinned), of(limited));
             if moved_ratio > 1.0 {
                 prop_assert_eq!(fewer, all);

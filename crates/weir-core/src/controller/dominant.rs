@@ -49,23 +49,30 @@ const FORGET_SECS: f64 = 2.0;
 /// Position of CPU time among the resources.
 const CPU: usize = 0;
 
-/// How fast a limit for want of CPU time is corrected, per second and part that it is off, and how far.
+/// How fast a limit for want of CPU time is corrected, per second and part that it is off, and how far. It is
+/// corrected by the CPU time that the workload uses: no counter of a device tells of its error.
 const CORRECTION_PER_SEC: f64 = 0.3;
 const CORRECTION_MAX: f64 = 1.25;
 
-/// What the filling gave.
 pub(super) struct Division {
-    /// By device that is held, then by claim.
+    /// One list for each device that is held, with one entry for each claim on it.
     pub parts: Vec<Vec<BytesPerSec>>,
-    /// By workload; nothing for one that does not take part.
+    /// One entry for each workload; `None` for one that does not take part in the division.
     pub shares: Vec<Option<FairShare>>,
 }
 
 /// Divides CPU time and the budgets of all devices.
+///
+/// All claims are divided in one filling, so that what one device holds back of a workload is left to others
+/// on the next device. Then two things are done that the rule of dominant-resource fairness does not ask for:
+/// no workload has less than it keeps beside traffic that cannot be limited ([`fair_parts`], ADR 21), and
+/// limits that would buy nothing are given back. A flow that CPU time has stopped gets nothing back, because
+/// no limit of a device holds it.
 pub(super) fn divide(
     workloads: &mut [WorkloadState],
     context: &StepContext<'_>,
-    (signals, demands): (&Signals, &Demands),
+    signals: &Signals,
+    demands: &Demands,
     claimed: &[DeviceClaims],
 ) -> Division {
     let cpus = f64::from(context.machine.cpu_count.max(1));
@@ -113,9 +120,9 @@ pub(super) fn divide(
     }
 }
 
-/// By workload, the part of its demands that it keeps on all devices, whatever is not limited beside it
-/// ([`fair_parts`]): no more than it would have if all could be limited, and nothing where CPU time
-/// holds it back, because a share of a device gives no CPU time.
+/// The part of its demands that each workload keeps on all devices, whatever is not limited beside it
+/// ([`fair_parts`]). It is no more than the workload would have if all could be limited, and nothing where
+/// CPU time holds the workload back, because a share of a device gives no CPU time.
 fn least_progress(
     resources: &[Resource],
     flows: &[Flow<'_>],
@@ -185,7 +192,7 @@ fn resources(
         .collect()
 }
 
-/// By workload and resource.
+/// One need for each workload and resource.
 fn needs(workloads: &[WorkloadState], signals: &Signals, claimed: &[DeviceClaims]) -> Vec<Need> {
     let columns = claimed.len() + 1;
     let mut needs = vec![Need::default(); columns * workloads.len()];
@@ -208,7 +215,6 @@ fn needs(workloads: &[WorkloadState], signals: &Signals, claimed: &[DeviceClaims
     needs
 }
 
-/// Moves each workload's reach.
 fn follow_reach(workloads: &mut [WorkloadState], signals: &Signals, cpus: f64, dt: f64) {
     let used = |tracked: &WorkloadState| tracked.cpu_smooth.get().unwrap_or(0.0);
     let is_free = |tracked: &WorkloadState, seen: &WorkloadSignals| {
@@ -227,14 +233,14 @@ fn follow_reach(workloads: &mut [WorkloadState], signals: &Signals, cpus: f64, d
     for (tracked, seen) in workloads.iter_mut().zip(&signals.workloads) {
         let is_waiting = used(tracked) >= WAITING_RATIO * most * seen.weight;
         let waits = is_full && is_waiting && most > 0.0 && is_free(tracked, seen);
-        tracked.reach = match waits {
-            true => (tracked.reach + REACH_PER_SEC * dt.min(1.0)).min(REACH_MAX),
-            false => 1.0 + (tracked.reach - 1.0) * kept,
+        tracked.reach = if waits {
+            (tracked.reach + REACH_PER_SEC * dt.min(1.0)).min(REACH_MAX)
+        } else {
+            1.0 + (tracked.reach - 1.0) * kept
         };
     }
 }
 
-/// What shares are of.
 struct DividedResources<'a> {
     resources: &'a [Resource],
     claimed: &'a [DeviceClaims],

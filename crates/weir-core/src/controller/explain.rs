@@ -25,7 +25,6 @@ pub(super) struct Explanation<'a> {
 }
 
 impl Explanation<'_> {
-    /// The devices' states, by id.
     pub fn devices(&self) -> Vec<DeviceState> {
         let tracks = self.state.devices.iter();
         let budgets = self.found.budgets.devices.iter();
@@ -51,7 +50,6 @@ impl Explanation<'_> {
         tracks.zip(budgets).zip(rates).map(describe).collect()
     }
 
-    /// The verdicts, by workload id.
     pub fn verdicts(&self) -> Vec<Decision> {
         let mut verdicts = Vec::with_capacity(self.state.workloads.len());
         let each = self.state.workloads.iter().zip(self.found.workloads());
@@ -61,7 +59,7 @@ impl Explanation<'_> {
             let is_involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
             if let Some(seen) = seen.filter(|_| is_involved) {
                 let fair = self.found.budgets.fair.get(position).copied().flatten();
-                verdicts.push(verdict(self, tracked, &found, (seen, fair)));
+                verdicts.push(verdict(self, tracked, &found, seen, fair));
             }
         }
         verdicts
@@ -106,7 +104,8 @@ fn verdict(
     case: &Explanation<'_>,
     tracked: &WorkloadState,
     found: &WorkloadFindings<'_>,
-    (seen, fair): (&WorkloadReading, Option<FairShare>),
+    seen: &WorkloadReading,
+    fair: Option<FairShare>,
 ) -> Decision {
     let nothing = Estimate {
         provenance: Provenance::Counted,
@@ -176,6 +175,9 @@ fn why(
     }
 }
 
+/// The reason of a workload that is limited, or should be. What keeps a limit from being in force comes
+/// before what the limit is for: tasks that it does not hold, a machine that cannot limit, a request that was
+/// refused. A limit at the floor is told as that, because no plan can lower it.
 fn limited(
     case: &Explanation<'_>,
     tracked: &WorkloadState,
@@ -189,6 +191,14 @@ fn limited(
         refused,
         ..
     } = &tracked.hold;
+    if let Some(limit) = in_force.filter(|_| tracked.hold.is_unbound()) {
+        let used = found.signals.cpu.unwrap_or(0.0);
+        let detail = format!(
+            "its limit of {limit:.2} CPUs does not hold it: it uses {used:.2}. Its tasks are real-time, or \
+             another program raises the limit"
+        );
+        return Why::NotEnforced { detail };
+    }
     let Some(actuator) = &case.context.machine.actuator else {
         let detail = "nothing on this machine can limit: see `weir doctor`".to_owned();
         return Why::NotEnforced { detail };

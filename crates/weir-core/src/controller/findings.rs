@@ -26,7 +26,6 @@ pub(super) struct StepContext<'a> {
 }
 
 impl<'a> StepContext<'a> {
-    /// A step begins.
     pub fn begin(
         state: &mut State,
         config: &'a Config,
@@ -50,9 +49,9 @@ impl<'a> StepContext<'a> {
 
 /// What the devices moved since the step before.
 pub(super) struct StepRates {
-    /// By id.
+    /// One entry for each group, in ascending order of id.
     pub groups: Vec<GroupRate>,
-    /// By id.
+    /// One entry for each device, in ascending order of id.
     pub devices: Vec<DeviceRate>,
 }
 
@@ -77,11 +76,10 @@ pub(super) struct StepFindings {
     pub budgets: Budgets,
 }
 
-/// The same of one workload.
 #[derive(Clone, Copy)]
 pub(super) struct WorkloadFindings<'a> {
     pub signals: &'a WorkloadSignals,
-    /// By device.
+    /// The demands of this workload, one for each device that it uses.
     pub demands: &'a [DeviceDemand],
     pub budget: &'a WorkloadBudget,
     /// What it may have of each device, in the order of `demands`.
@@ -105,12 +103,11 @@ impl WorkloadFindings<'_> {
 }
 
 impl StepFindings {
-    /// Of all workloads, in the order of [`State`].
+    /// The findings of all workloads, in the order of [`State`].
     pub fn workloads(&self) -> impl Iterator<Item = WorkloadFindings<'_>> {
         (0..self.signals.workloads.len()).map_while(|position| self.workload(position))
     }
 
-    /// Of one of them.
     pub fn workload(&self, position: usize) -> Option<WorkloadFindings<'_>> {
         let range = self.demands.ranges.get(position)?;
         Some(WorkloadFindings {

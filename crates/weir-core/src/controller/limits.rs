@@ -46,10 +46,12 @@ use crate::seam::plan::{Action, ActionKind, Limit};
 use crate::seam::topology::{Actuator, Lever};
 use crate::units::{CpuShare, Nanos};
 
-/// Off by more than this is written whatever was written before.
+/// A limit that is off by more than this part is written at once, whatever was written before.
 pub(super) const URGENT: f64 = 0.25;
 
-/// The longest time for which the correction pauses in a row.
+/// The longest time for which the correction of a device pauses in a row, while large changes have not shown
+/// their effect. Among hundreds of limits each step has such a change, and without this bound the correction
+/// stood still: the scenario `thousand` stayed 4 % above its set-point.
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(1000);
 
 /// Stretched periods that a tiny limit stands before it is rewritten: each rewrite gives one of its
@@ -57,24 +59,26 @@ const LONGEST_PAUSE: Nanos = Nanos::from_millis(1000);
 const RESTS: f64 = 10.0;
 
 /// A limit that was off by more than this part of it, in the mean over this time, is written at the latest so
-/// long after its last write. Else equal users would stay apart by what the dead band allows.
+/// long after its last write. Else equal users would stay apart by what the dead band allows. Twice as many
+/// such writes cost more in the live scene, by the quota that each gives away, than they evened.
 const EVEN_RATIO: f64 = 0.015;
 const LASTING_SECS: f64 = 3.0;
 const EVEN_SECS: f64 = 6.0;
 
-/// Most such writes in one step: each gives a quota away.
+/// Most such writes in one step (ADR 22).
 const EVEN_WRITES: usize = 1;
 
-/// Steps for which a workload must be uncut before it can be released.
+/// Steps in a row in which a workload must not run into its limit before the limit can be released. Use below
+/// a limit may be a wait for a CPU, and one step does not tell the two apart.
 pub(super) const CALM_STEPS: u32 = 10;
 
 /// Time for which a limit that is not felt is kept while the device has no headroom, in seconds.
 const EASY_SECS: f64 = 5.0;
 
-/// Steps for which a limit is held while the traffic of its workload is not known.
+/// Steps for which a limit is held while the traffic of its workload is not known. Then it rises step by step
+/// and ends: a reading that is missing must not hold a workload back for ever.
 pub(super) const BLIND_STEPS: u32 = 20;
 
-/// A wish to change one workload's limit.
 #[derive(Clone, Copy)]
 pub(super) struct PendingWrite {
     pub(super) position: usize,
@@ -113,6 +117,10 @@ pub(super) fn propose(
 }
 
 /// Moves all targets, and requests the changes that are worth a write.
+///
+/// Targets move at each step, whatever is written: a limit that is not written now is off by more at the next
+/// step, and has its turn then. How many workloads are limited, at the floor or run into their limits is
+/// counted on the way, for the correction of the next step.
 fn change(
     state: &mut State,
     context: &StepContext<'_>,
@@ -131,7 +139,7 @@ fn change(
         if found.signals.index.is_some() && context.at >= tracked.hold.retry_at {
             if tracked.hold.is_reborn || move_target(tracked, &found, devices, context, actuator) {
                 releases.push(position);
-            } else if let Some(wish) = wish((position, tracked), &found, devices, context, actuator)
+            } else if let Some(wish) = wish(position, tracked, &found, devices, context, actuator)
                 && (tracked.hold.in_force.is_some() || moves(devices, wish.device))
             {
                 wishes.push(wish);
@@ -217,6 +225,11 @@ fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
 }
 
 /// Moves the target of one workload. True if its limit is to be taken off.
+///
+/// The cases in their order: it may not be limited any more; its traffic is not known, and the limit is held,
+/// then raised; its part is short of its demand, and the target moves towards that part within the slew
+/// limits; its part covers its demand, and the target rises until the limit is not felt. Only then, after
+/// [`CALM_STEPS`], does the limit go.
 fn move_target(
     tracked: &mut WorkloadState,
     found: &WorkloadFindings<'_>,
@@ -283,7 +296,8 @@ fn easy(tracked: &WorkloadState, gains: &Gains) -> bool {
 }
 
 fn wish(
-    (position, tracked): (usize, &mut WorkloadState),
+    position: usize,
+    tracked: &mut WorkloadState,
     found: &WorkloadFindings<'_>,
     devices: &[DeviceTrack],
     context: &StepContext<'_>,
@@ -329,16 +343,12 @@ fn wish(
     let is_unsettled = track.is_some_and(|d| d.unsettled(context.at) && !d.settling(context.at));
     let stretched = actuator.stretched_secs_at(old).unwrap_or(0.0);
     let rested = since >= (RESTS * stretched).max(context.gains.write_interval.secs_f64());
-    let deviation = match old > 0.0 {
-        true => cpus / old - 1.0,
-        false => f64::INFINITY,
-    };
-    // A workload that does not run into the limit would not follow it.
-    let effect = if hold.pinned {
-        kappa * (cpus - old)
+    let deviation = if old > 0.0 {
+        cpus / old - 1.0
     } else {
-        0.0
+        f64::INFINITY
     };
+    let effect = effect(hold, kappa * (cpus - old));
     Some(PendingWrite {
         position,
         device,
@@ -351,6 +361,12 @@ fn wish(
         due: rested || ((deviation.abs() > URGENT || is_unsettled) && since >= stretched),
         is_unsettled,
     })
+}
+
+/// What a change of a limit does to the traffic, in bytes per second: a workload that does not run into its
+/// limit would not follow it.
+fn effect(hold: &LimitState, followed: f64) -> f64 {
+    if hold.pinned { followed } else { 0.0 }
 }
 
 /// Takes a deviation into the mean, and says whether it has lasted.

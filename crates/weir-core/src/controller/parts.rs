@@ -7,7 +7,6 @@ use super::signals::Signals;
 use crate::rates::attribution::{Attributed, attribute, possible_ratio};
 use crate::units::BytesPerSec;
 
-/// Parts of the groups' bandwidth.
 pub(super) struct Parts {
     /// One for each access signal, in the same order.
     pub uses: Vec<Attributed>,
@@ -18,7 +17,6 @@ pub(super) struct Parts {
     pub is_passing: Vec<bool>,
 }
 
-/// Shares the rates out.
 pub(super) fn share_out(rates: &StepRates, signals: &Signals) -> Parts {
     let mut found = attribute(&rates.groups, &signals.accesses);
     let mut of_no_workload = found.unattributed;

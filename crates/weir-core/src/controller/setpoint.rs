@@ -21,7 +21,6 @@ use crate::rates::bandwidth::Ewma;
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What is to be held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
@@ -34,7 +33,8 @@ pub enum Goal {
     Knee,
 }
 
-/// Longest time without a latency for which a target stands.
+/// Longest time without a latency for which a target stands. After it there is no target, and limits end:
+/// weir fails open.
 const BLIND: Nanos = Nanos::from_millis(3000);
 
 /// Time constant in which latency and bandwidth are smoothed, in seconds.
@@ -55,16 +55,18 @@ const WINDOW_SECS: f64 = 0.75;
 const STEADY_RATIO: f64 = 0.1;
 const LONGEST_SECS: f64 = 8.0;
 
-/// Each step of the search is this part of the one before.
+/// Each step of the search holds the device at this part of the step before.
 const STEP_RATIO: f64 = 0.8;
 
-/// Power has passed its maximum when it fell to this part of it.
+/// Power (bandwidth ÷ latency) has passed its maximum when it has fallen to this part of it. It is flat
+/// around the maximum, so a smaller fall may be noise of the measured latencies.
 const POWER_PASSED: f64 = 0.85;
 
 /// Percent of latency per percent of bandwidth: at the knee 1, far below it 0.
 const BELOW_KNEE: f64 = 0.5;
 
-/// The search ends here at the latest, relative to where it began.
+/// The search ends at this part of where it began at the latest, so that a latency that never falls does not
+/// lead the device down to nothing.
 const LOWEST_RATIO: f64 = 0.1;
 
 /// A latency at the knee that is off by this for this long starts a new search.
@@ -75,7 +77,7 @@ const CHANGED_SECS: f64 = 3.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeviceSample {
     pub at: Nanos,
-    /// Since the last step, in seconds.
+    /// Time since the last step, in seconds.
     pub dt: f64,
     pub bytes_per_sec: Option<f64>,
     pub latency_ns: Option<f64>,
@@ -118,7 +120,6 @@ struct Probe {
     now: SpanSums,
 }
 
-/// Sums over a part of the time.
 #[derive(Clone, Copy, Debug, Default)]
 struct SpanSums {
     bytes: f64,
@@ -141,7 +142,6 @@ impl SpanSums {
 }
 
 impl Setpoint {
-    /// Moves the target.
     pub fn follow(&mut self, goal: Goal, gains: &Gains, seen: &DeviceSample) {
         let most = gains.set_point.unwrap_or(f64::INFINITY);
         if goal == Goal::Bandwidth {
@@ -203,6 +203,9 @@ impl Setpoint {
         });
     }
 
+    /// One step of the search for the knee: it waits for traffic, probes one load after the other, and then
+    /// holds what it found. A device that is below its knee is left alone until it moves more than it did; a
+    /// held knee is searched anew when the latency there has changed for some time while a limit was felt.
     fn find_knee(&mut self, headroom: f64, bandwidth: f64, latency: f64, seen: &DeviceSample) {
         match &mut self.search {
             Search::Waiting => {
@@ -320,6 +323,10 @@ impl Probe {
     }
 
     /// The highest load, when the first step down shows that it lies below the knee.
+    ///
+    /// The steepness is the change of ln latency ÷ the change of ln bandwidth. Power is bandwidth ÷ latency,
+    /// so that at its maximum both change by the same part, and the steepness is 1. Far below the knee
+    /// latency does not change at all.
     fn is_below(&self) -> Option<f64> {
         let [first, second] = &self.points[..] else {
             return None;
@@ -345,7 +352,6 @@ impl Probe {
         self.points.iter().max_by(by_power)
     }
 
-    /// The best load as it was measured.
     fn best_as_knee(&self) -> Option<Knee> {
         self.best().map(|best| Knee {
             bytes_per_sec: best.bytes_per_sec,

@@ -27,10 +27,10 @@ pub(super) struct Signals {
     /// Owners of groups: workloads and those of their uses that may have moved something, in their order, and
     /// after them weir's own probe.
     pub accesses: Vec<AccessSignal>,
-    /// Of each access of a workload the place among that workload's uses.
+    /// For each access of a workload, the place of that access among the workload's uses.
     pub places: Vec<usize>,
-    /// By group, what the kernel is known to have moved by migrating pages, in bytes per second; empty where
-    /// it moved none.
+    /// One entry for each group: what the kernel is known to have moved by migrating pages, in bytes per
+    /// second. The list is empty where it moved none.
     pub migrated: Vec<f64>,
     /// Releases for limited workloads that stay away.
     pub given_up: Vec<Action>,
@@ -56,7 +56,7 @@ pub(super) struct WorkloadSignals {
     pub weight: f64,
     /// A limit at or above this is none.
     pub cap: f64,
-    /// Which of the accesses are its own.
+    /// The range of the accesses that are its own.
     pub uses: Range<usize>,
     /// When the counts of its tasks were read, if they were.
     pub counted_at: Option<Nanos>,
@@ -149,15 +149,19 @@ fn read_workload(
     seen.is_fresh = seen.cpu.is_none() && never;
     seen.is_limitable = found.excluded.is_none();
     // Weights from the configuration go before those found on the system.
-    let configured = match context.config.weights.is_empty() {
-        true => None,
-        false => context.config.weights.get(tracked.id.as_str()),
+    let configured = if context.config.weights.is_empty() {
+        None
+    } else {
+        context.config.weights.get(tracked.id.as_str())
     };
     seen.weight = configured.copied().unwrap_or(found.weight);
     let cpus = f64::from(online);
     seen.cap = found.their_limit_cpus.map_or(cpus, |t| t.get().min(cpus));
 }
 
+/// Reads the signs that a workload uses its groups: by counts of its tasks where there are any, else by
+/// samples, and always by CPU time and memory, which the weaker kind of attribution falls back to. A group in
+/// which it has no memory, and of which nothing was sampled, is not used.
 fn read_uses(
     tracked: &mut WorkloadState,
     found: &WorkloadReading,
@@ -279,9 +283,10 @@ impl<'a> CountedTraffic<'a> {
         machine: &Description,
     ) -> Self {
         // A reason costs an allocation to copy; it is not read here.
-        let delta = match reading.value.is_ok() {
-            true => known.counter.advance(&machine.task_events, reading).ok(),
-            false => None,
+        let delta = if reading.value.is_ok() {
+            known.counter.advance(&machine.task_events, reading).ok()
+        } else {
+            None
         };
         CountedTraffic {
             known,
@@ -290,8 +295,9 @@ impl<'a> CountedTraffic<'a> {
         }
     }
 
-    /// As [`sampled`]. Of a group that it did not use at the reading before, it is not known in which part of
-    /// the time since it did.
+    /// The reads and the unwritten stores of one use, as [`sampled`] gives them. Nothing is said of a group
+    /// that the workload did not use at the reading before: it is not known in which part of the time since
+    /// it did.
     fn of_use(&self, track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
         let was_used = self.known.groups.contains(&use_.group);
         let Some(delta) = self.delta.filter(|_| was_used) else {
@@ -341,7 +347,7 @@ fn sampled(track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
 
 #[cfg(test)]
 impl Signals {
-    /// Of one access each, without anything else.
+    /// Signals of one access each, without anything else.
     pub fn of_accesses(accesses: Vec<AccessSignal>) -> Self {
         Signals {
             workloads: Vec::new(),

@@ -22,10 +22,12 @@ use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind};
 use crate::seam::topology::TaskEvent;
 use crate::units::Nanos;
 
-/// Steps for which a limited workload may be missing before its limit is given up.
+/// Steps for which a limited workload may be missing before its limit is given up. One file that could not be
+/// read must not make the controller forget a limit that is in force.
 const ABSENT_STEPS: u32 = 20;
 
-/// After a refusal the same workload is left alone for this long.
+/// Time for which a workload is left alone after a request was refused, so that not each step requests again
+/// what was refused.
 const RETRY_AFTER: Nanos = Nanos::from_millis(1000);
 
 /// Memory of the recent write rate of one workload's limit, in seconds.
@@ -39,9 +41,9 @@ pub struct State {
     pub(super) migration: PageMigration,
     pub(super) unseen: UnseenUsers,
     pub(super) last_at: Option<Nanos>,
-    /// By id.
+    /// The devices, in ascending order of id.
     pub(super) devices: Vec<DeviceTrack>,
-    /// By id.
+    /// The workloads, in ascending order of id.
     pub(super) workloads: Vec<WorkloadState>,
     /// The workload with which the last list of weights ended.
     pub(super) weighed_last: Option<WorkloadId>,
@@ -77,7 +79,6 @@ impl State {
     }
 }
 
-/// One workload.
 #[derive(Clone, Debug)]
 pub(super) struct WorkloadState {
     pub id: WorkloadId,
@@ -90,7 +91,7 @@ pub(super) struct WorkloadState {
     /// Boxed: most machines count no tasks, and the list is gone through many times in a step.
     pub task_counts: Option<Box<TaskCounts>>,
     pub uses: Vec<GroupUse>,
-    /// By device.
+    /// One entry for each device that it uses.
     pub loads: Vec<DeviceUse>,
     /// CPU it used, smoothed over a few intervals.
     pub cpu_smooth: Ewma,
@@ -104,7 +105,6 @@ pub(super) struct WorkloadState {
     pub hold: LimitState,
 }
 
-/// Counts of its tasks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskCounts {
     pub counter: TaskCounter,
@@ -112,7 +112,6 @@ pub(super) struct TaskCounts {
     pub groups: Vec<GroupId>,
 }
 
-/// A group it uses.
 #[derive(Clone, Debug)]
 pub(super) struct GroupUse {
     pub group: GroupId,
@@ -140,7 +139,7 @@ pub(super) struct DeviceUse {
     pub seen_steps: u16,
     /// The mean when no limit held it back last; 0 where it moved nothing then, or was never seen so.
     pub free_mean: f64,
-    /// When that was.
+    /// The last time at which no limit held it back.
     pub free_at: Nanos,
 }
 
@@ -191,14 +190,17 @@ pub(super) struct Relapse {
     pub wait_secs: f64,
 }
 
-/// Limited again so long after a release at most, the release was wrong.
+/// A release was wrong if the workload has to be limited again within this time, in seconds. That it used
+/// less than its limit was then a wait for a CPU and no smaller demand, and the use alone does not tell the
+/// two apart (ADR 22).
 const RELAPSE_SECS: f64 = 10.0;
 
-/// After the first such release, and after any number of them, in seconds.
+/// The time for which the next limit must not be felt before it is released, in seconds: after the first
+/// wrong release, and the most after any number of them. It doubles each time (ADR 22), so that a workload
+/// that is wrongly released for ever costs ever fewer overloads.
 const RELAPSE_WAIT_SECS: (f64, f64) = (2.0, 60.0);
 
 impl Relapse {
-    /// A limit begins.
     fn begin(&mut self, at: Nanos) {
         let (first, most) = RELAPSE_WAIT_SECS;
         let since = |then: Nanos| at.0.saturating_sub(then.0) as f64 / 1e9;
@@ -210,7 +212,10 @@ impl Relapse {
     }
 }
 
-/// Our limit on a workload.
+/// A limit that was exceeded for so long does not bind, in seconds. A rewrite gives a quota away, and a step
+/// takes the time of a period or two.
+const UNBOUND_AFTER_SECS: f64 = 1.0;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct LimitState {
     /// What the platform confirmed, in CPUs.
@@ -238,6 +243,8 @@ pub(super) struct LimitState {
     pub calm_steps: u32,
     /// The same as time, in seconds; a gap between two observations counts for one at most.
     pub calm_secs: f64,
+    /// For how long it has used far more than its limit, in seconds.
+    pub unbound_secs: f64,
     /// Steps since its part was last smaller than its demand.
     pub covered_steps: u32,
     /// Steps for which its traffic was not known.
@@ -254,6 +261,18 @@ pub(super) struct LimitState {
 }
 
 impl LimitState {
+    /// Its limit does not hold it: its tasks are real-time, or another program raises the limit. Then
+    /// what it takes beyond its part is taken from no other, and the set-point is not held.
+    pub(super) fn is_unbound(&self) -> bool {
+        self.in_force.is_some() && self.unbound_secs >= UNBOUND_AFTER_SECS
+    }
+
+    /// Takes in what became of the last request.
+    ///
+    /// Only a value that was really written counts as a write: each write gives some quota away, and the
+    /// limit is set lower by what the recent ones gave (`limits.rs`). A request that was refused is not made
+    /// again before `retry_at`, and the target goes back to what is in force, so that it does not move away
+    /// from a limit that stands still.
     fn note(&mut self, at: Nanos, result: &OutcomeKind) {
         let Some(requested) = self.requested.take() else {
             return;
@@ -368,7 +387,6 @@ pub(super) struct Followed {
     pub given_up: Vec<Action>,
 }
 
-/// Makes `tracked` follow the observation.
 pub(super) fn follow(tracked: &mut Vec<WorkloadState>, seen: &[WorkloadReading]) -> Followed {
     let mut followed = Followed {
         positions: Vec::with_capacity(tracked.len().max(seen.len())),

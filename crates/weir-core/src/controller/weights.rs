@@ -29,17 +29,20 @@ use crate::seam::plan::WeightChange;
 use crate::seam::topology::Lever;
 use crate::units::Nanos;
 
-/// No workload has less of its weight than this.
+/// No workload has less of its weight than this part, however small its limit is.
 const LEAST: f64 = 0.1;
 
-/// A weight that is off by no more than this stays.
+/// A weight that is off by no more than this part stays as it is, because each change is a line in the
+/// journal and a write that takes the lock of every CPU's run queue.
 const DEAD_BAND: f64 = 0.2;
 
 /// Time in which it is forgotten what a workload would use, in seconds.
 const MEMORY_SECS: f64 = 20.0;
 
-/// Time in which it is learned that a workload would use more, in seconds. A weight that falls at once takes
-/// the device below its set-point for some seconds.
+/// Time in which it is learned that a workload would use more than it does, in seconds. A weight that fell at
+/// once took the device 4 to 6 % below its set-point in some scenarios, and settling took two seconds.
+/// Learned over this time it does neither, and light users wait no longer than without control in `phases`,
+/// `small-among-big` and `neighbour-busy`.
 const RISE_SECS: f64 = 5.0;
 
 /// The same as [`MEMORY_SECS`] where it runs and does not reach its limit: then its weight is what keeps it
@@ -52,13 +55,18 @@ const IDLE_CPUS: f64 = 0.01;
 /// CPU time of an interval is off by as much, relative to one CPU.
 const CPUS_TOLERANCE: f64 = 0.05;
 
-/// Most weights that change in one step.
+/// Most weights that change in one step: each is a line in the journal and a write under the lock of every
+/// CPU's run queue.
 const CHANGES_PER_STEP: usize = 16;
 
-/// A change that does not show is requested again after this time.
+/// Time after which a change that does not show in observations is requested again.
 const AGAIN_AFTER: Nanos = Nanos::from_millis(1000);
 
 /// The weights that are to change, by workload id.
+///
+/// A weight is compared with what it is seen to be and with what was requested last, and only a difference to
+/// both makes a change: what was requested a step ago does not show yet. A weight of 1 is near to no other
+/// one, so that a workload gets all of its weight back, and not all but the dead band.
 pub(super) fn propose(
     state: &mut State,
     context: &StepContext<'_>,
@@ -85,9 +93,10 @@ pub(super) fn propose(
             Some(LimitedWeight::Lowered { ratio }) => *ratio,
             Some(LimitedWeight::LeftAlone { .. }) => continue,
         };
-        let wants = match part > 0.0 && part * limit < would_use {
-            true => (part * limit / would_use).max(LEAST),
-            false => 1.0,
+        let wants = if part > 0.0 && part * limit < would_use {
+            (part * limit / would_use).max(LEAST)
+        } else {
+            1.0
         };
         let is_near =
             |ratio: f64| (wants / ratio - 1.0).abs() <= DEAD_BAND && (wants < 1.0 || ratio >= 1.0);
@@ -157,7 +166,8 @@ fn limit(tracked: &WorkloadState) -> Option<f64> {
     }
 }
 
-/// As many as one step may change, beginning behind the last of the step before.
+/// The changes that one step may make: at most [`CHANGES_PER_STEP`], beginning behind the workload that the
+/// step before changed last. So each workload has its turn, however many are due at each step.
 fn by_turns(state: &mut State, mut due: Vec<(usize, f64)>, at: Nanos) -> Vec<WeightChange> {
     let last = state.weighed_last.take();
     if due.len() > CHANGES_PER_STEP {

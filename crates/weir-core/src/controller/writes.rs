@@ -21,7 +21,8 @@ use super::limits::{PendingWrite, URGENT};
 use super::state::WorkloadState;
 use std::cmp::Ordering;
 
-/// Most changes that one [`super::step`] requests: limits and releases together.
+/// Most changes that one [`super::step`] requests, limits and releases together. Ten thousand workloads asked
+/// for thousands of writes in one step, which would have taken longer than the interval between two steps.
 pub const WRITES_PER_STEP: usize = 256;
 
 /// Most changes of a limit by less than [`URGENT`] in one step, of those that can be put off. Ten thousand
@@ -31,10 +32,10 @@ const SMALL_WRITES: usize = 64;
 /// Steps after which a change that was left over goes before all that are younger, whatever its effect.
 const PATIENCE: u32 = 20;
 
-/// One in so many changes is kept for releases.
+/// One in this many changes is kept for releases, so that no number of limits delays them for long. What
+/// releases do not use is for limits.
 const RELEASES_OF: usize = 4;
 
-/// The changes that one step requests.
 pub(super) struct WriteBatch {
     pub limits: Vec<PendingWrite>,
     /// Positions of workloads.

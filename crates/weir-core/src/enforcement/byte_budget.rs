@@ -7,14 +7,14 @@ use crate::units::BytesPerSec;
 /// Bytes a second, whole and at least 1, because 0 would be no limit or no charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeBudget {
-    /// What the workload may move.
     pub bytes_per_sec: u64,
     /// What it moves in a second of CPU time.
     pub intensity_bytes_per_cpu_sec: u64,
 }
 
 impl WholeBudget {
-    /// Of what a plan lets it move and what it moves in a second of CPU time, in bytes per second.
+    /// The budget for what a plan lets a workload move, in bytes per second, and for what it moves in a
+    /// second of CPU time.
     pub fn of(bytes_per_sec: f64, intensity_bytes_per_cpu_sec: f64) -> Self {
         WholeBudget {
             bytes_per_sec: whole(bytes_per_sec).max(1),
@@ -43,7 +43,7 @@ pub fn others_room(device: &DeviceState, given: u64) -> u64 {
     whole(all.unwrap_or(0.0)).saturating_sub(given)
 }
 
-/// To the nearest whole number; what is none is 0.
+/// Rounds to the nearest whole number; what is no number is 0.
 pub fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -15,17 +15,14 @@ const TOLERATED: f64 = 0.05;
 /// CPUs that are left are fewer than the limits allow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuShortage {
-    /// CPUs of the machine.
     pub cpus: f64,
     /// CPUs that ordinary tasks of others use or wait for: tasks that run or wait for a CPU, on average over
     /// time.
     pub others: f64,
-    /// CPUs that the limits allow, together.
     pub allowed: f64,
 }
 
 impl CpuShortage {
-    /// The shortage, if it is one.
     pub fn of(cpus: f64, others: f64, allowed: f64) -> Option<CpuShortage> {
         let left = (cpus - others).max(0.0);
         (left < allowed * (1.0 - TOLERATED)).then_some(CpuShortage {

@@ -116,7 +116,7 @@ fn a_knee_that_was_passed_is_not_above_all_loads() {
 
 #[test]
 fn noise_does_not_put_the_knee_at_no_load() {
-    // As a search measured it while limits settled: latencies between 516 and 5500 ns.
+    // A search measured this while limits settled: latencies between 516 and 5500 ns.
     let measured = [
         (9.168, 19246.0),
         (7.905, 5518.0),

@@ -10,7 +10,7 @@
 //! | [`max_min`] | weighted water-filling of one device after the other, the default |
 //! | [`drf`] | the same of what each needs most, of all devices and CPU time together |
 //!
-//! Of one device alone `drf` ([`drf::fill`]) is max-min, and [`split`] gives that.
+//! For one device alone `drf` ([`drf::fill`]) is max-min, and [`split`] gives that.
 //!
 //! The thesis's policies, the same factor for all (eq. 4) and the balance point (4.3.3.2), need the demand of
 //! a workload that is limited. It cannot be seen while the limit is in force, so they are unequal to equal
@@ -34,19 +34,18 @@ use std::str::FromStr;
 /// without overflow, and no link comes near.
 pub const MAX_RATE: f64 = 1e30;
 
-/// Smallest weight that counts.
 pub const MIN_WEIGHT: f64 = 1e-3;
 
-/// Largest weight that counts.
 pub const MAX_WEIGHT: f64 = 1e6;
 
-/// Weight of a workload that has none set, on the scale of `cpu.weight`.
+/// Weight of a workload that has none set, on the scale of `cpu.weight` (kernel, cgroup-v2.rst), where 100 is
+/// the default.
 pub const NORMAL_WEIGHT: f64 = 100.0;
 
-/// Rounds after which [`fair_level`] is near enough. Two or three are usual.
+/// Rounds after which [`fair_level`] is near enough. Two or three are usual: each round fixes at least one
+/// demand below the level.
 const LEVEL_ROUNDS: usize = 16;
 
-/// The policies, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -58,7 +57,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
     pub const ALL: [Policy; 2] = [Policy::MaxMin, Policy::Drf];
 
     /// Its name in flags, files and output.
@@ -76,7 +74,6 @@ impl fmt::Display for Policy {
     }
 }
 
-/// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no policy is called {0:?}: choose max-min or drf")]
 pub struct UnknownPolicy(pub String);
@@ -90,7 +87,6 @@ impl FromStr for Policy {
     }
 }
 
-/// Demand of one workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// Bandwidth it would use if no limit held it back.
@@ -99,7 +95,6 @@ pub struct Demand {
     pub weight: f64,
 }
 
-/// A demand made harmless.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     rate: f64,

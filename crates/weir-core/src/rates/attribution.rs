@@ -58,21 +58,19 @@ pub enum Provenance {
     Sampled,
     /// The group's count shared out by CPU time and resident memory: an estimate.
     Apportioned,
-    /// Nothing is known.
     Unknown,
 }
 
 /// A bandwidth and how we know it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Reads and writes together.
+    /// Reads and writes together, in bytes per second.
     pub bytes_per_sec: BytesPerSec,
     /// How we know it: the weakest link of its parts.
     pub provenance: Provenance,
 }
 
 impl Estimate {
-    /// Nothing is known.
     pub const UNKNOWN: Estimate = Estimate::new(BytesPerSec::ZERO, Provenance::Unknown);
 
     const fn new(bytes_per_sec: BytesPerSec, provenance: Provenance) -> Estimate {
@@ -119,9 +117,7 @@ pub struct AccessSignal {
 /// Bytes per second that an owner counts itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnTraffic {
-    /// Read from the device.
     pub read: f64,
-    /// Written to it.
     pub write: f64,
 }
 
@@ -175,14 +171,11 @@ pub fn part_share(cpus: f64, here_bytes: f64, all_bytes: f64) -> f64 {
 pub struct Attributed {
     /// Reads and writes together. Known as the reads are, even where the writes are guessed.
     pub all: Estimate,
-    /// Reads alone.
     pub read: Estimate,
-    /// Writes alone.
     pub write: Estimate,
 }
 
 impl Attributed {
-    /// Nothing is known.
     pub const UNKNOWN: Attributed = Attributed {
         all: Estimate::UNKNOWN,
         read: Estimate::UNKNOWN,
@@ -206,9 +199,10 @@ impl Attributed {
     /// The same part of reads and writes.
     fn alike(all: Estimate, read: BytesPerSec, write: BytesPerSec) -> Attributed {
         let total = read.get() + write.get();
-        let ratio = match total > 0.0 {
-            true => all.bytes_per_sec.get() / total,
-            false => 0.0,
+        let ratio = if total > 0.0 {
+            all.bytes_per_sec.get() / total
+        } else {
+            0.0
         };
         // Accesses say which workload reads; that writes go the same way is a guess.
         let guess = match all.provenance {
@@ -238,7 +232,6 @@ pub fn possible_ratio(parts: &[Attributed], cpus: f64) -> f64 {
     if others > most { most / others } else { 1.0 }
 }
 
-/// What [`attribute`] found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attribution {
     /// One part for each share, in the same order.
@@ -255,9 +248,9 @@ struct GroupTotals {
     without_sampled: bool,
     without_stores: bool,
     without_part: bool,
-    /// Of one the CPU time is not known.
+    /// The CPU time of at least one user is not known.
     is_blind: bool,
-    /// Only of such as have just come.
+    /// All of the users have just come.
     is_passing: bool,
     /// What is left of the count may be another owner's.
     is_unsure: bool,
@@ -265,7 +258,7 @@ struct GroupTotals {
     stores: f64,
     part: f64,
     resident: f64,
-    /// Of `part` and `resident`, what is no more than a bound.
+    /// The amount of `part` that is no more than a bound.
     part_bound: f64,
     resident_bound: f64,
 }
@@ -439,9 +432,10 @@ fn part_of(group: &GroupRate, share: &AccessSignal, tally: &GroupTotals) -> Attr
     let (read, write) = (*read, *write);
     let total = read + write;
     if tally.users == 1 {
-        let provenance = match tally.is_unsure {
-            true => Provenance::Apportioned,
-            false => Provenance::Counted,
+        let provenance = if tally.is_unsure {
+            Provenance::Apportioned
+        } else {
+            Provenance::Counted
         };
         return Attributed::alike(Estimate::new(total, provenance), read, write);
     }
@@ -471,11 +465,13 @@ fn part_of(group: &GroupRate, share: &AccessSignal, tally: &GroupTotals) -> Attr
     }
 }
 
-/// Of a workload that has read so much, and made so many of the stores.
+/// The traffic of a workload that has read so much and made so many of the stores: it gets the same part of
+/// the written bytes as of the stores.
 fn by_stores(read: BytesPerSec, write: BytesPerSec, stores: f64, sum: f64) -> Attributed {
-    let write = match sum > 0.0 {
-        true => write.scale(stores / sum),
-        false => BytesPerSec::ZERO,
+    let write = if sum > 0.0 {
+        write.scale(stores / sum)
+    } else {
+        BytesPerSec::ZERO
     };
     let sampled = |rate| Estimate::new(rate, Provenance::Sampled);
     Attributed {

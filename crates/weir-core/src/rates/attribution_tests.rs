@@ -42,7 +42,6 @@ fn got(groups: &[GroupRate], shares: &[AccessSignal]) -> Vec<(f64, Provenance)> 
         .collect()
 }
 
-/// Reads and writes of each.
 fn ways(groups: &[GroupRate], shares: &[AccessSignal]) -> Vec<[(f64, Provenance); 2]> {
     let of = |e: Estimate| (e.bytes_per_sec.get(), e.provenance);
     let parts = attribute(groups, shares).parts;
@@ -55,7 +54,7 @@ fn alone_in_a_group_is_counted() {
     assert_eq!(parts, [(4.0, Provenance::Counted)]);
 }
 
-/// Of two groups that it has for itself, 3 GB/s are read of each and 1 GB/s is written.
+/// The workload has two groups for itself; 3 GB/s are read and 1 GB/s is written on each.
 #[test]
 fn no_workload_moves_more_of_all_groups_than_its_cpu_time_allows() {
     let groups = [0, 1].map(|index| group(index, 3e9, 1e9));
@@ -366,7 +365,7 @@ fn an_owner_that_counts_has_no_more_than_the_reads_of_its_group() {
         let parts = got(&[group(0, 900.0, 200.0)], &shares);
         assert_eq!((parts[0].0, parts[1].0), (own, 1100.0 - own), "{counted}");
     }
-    // Of a group that is not there, or not known, nothing is known.
+    // Where a group is not there, or not known, nothing is known.
     let mut lost = group(0, 900.0, 200.0);
     lost.write = Err(Missing::NotYetRead);
     for groups in [&[][..], &[lost][..]] {

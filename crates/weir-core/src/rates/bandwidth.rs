@@ -34,7 +34,6 @@ impl Ewma {
         next
     }
 
-    /// The average, if anything was taken in.
     pub fn get(self) -> Option<f64> {
         self.value
     }
@@ -43,7 +42,6 @@ impl Ewma {
 /// Bandwidth of one monitoring group over the time since its previous reading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupRate {
-    /// Which group.
     pub id: GroupId,
     /// Bytes read per second, or why that is not known.
     pub read: Result<BytesPerSec, Missing>,
@@ -66,11 +64,9 @@ impl GroupRate {
 /// Bandwidth of one device: the sum over its groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceRate {
-    /// Which device.
     pub id: DeviceId,
     /// Bytes read per second, or the reason of the first group that has none.
     pub read: Result<BytesPerSec, Missing>,
-    /// Bytes written per second, likewise.
     pub write: Result<BytesPerSec, Missing>,
     /// Longest time between readings among its groups.
     pub span: Nanos,
@@ -86,7 +82,6 @@ impl DeviceRate {
     }
 }
 
-/// One direction of one group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
     counter: Counter,
@@ -114,7 +109,6 @@ impl Channel {
     }
 }
 
-/// Remembers the last reading of each group.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     channels: BTreeMap<GroupId, [Channel; 2]>,

@@ -24,7 +24,8 @@ pub const FASTEST_BYTES_PER_SEC: f64 = 1e12;
 /// Time between two readings is taken for at least this: on a busy machine the moment of a count is not known
 /// better.
 const LEAST_SPAN: Nanos = Nanos::from_millis(10);
-/// Counts of lines as bytes: all ones times a line of 64 bytes.
+/// What a counter of bytes reads if its register reads as all ones: the register counts lines of 64 bytes.
+/// Reads of PCIe give all ones where no device answers.
 const ALL_ONES: u64 = u64::MAX - 63;
 
 /// One cumulative counter of bytes.
@@ -34,7 +35,7 @@ pub struct CountCheck {
     good: Option<(Nanos, u64)>,
     /// The count after it, which was not, in the same scale.
     suspect: Option<(Nanos, u64)>,
-    /// Jumps so far.
+    /// The sum of all jumps so far, which is taken off later counts.
     taken_off: u64,
     /// The next count is another counter's.
     is_other: bool,
@@ -60,6 +61,12 @@ impl CountCheck {
         self.suspect = None;
     }
 
+    /// The count that is passed on, or why there is none.
+    ///
+    /// All ones come first: that is no count, and no jump to learn from. Then a change of the counter, where
+    /// the difference between two readings means nothing. A count that fits to the last good one is passed
+    /// on, whatever is suspected. A count below the last one is a counter that began anew, and only what is
+    /// left is a candidate for a jump, which needs a second count that agrees with it.
     fn decide(&mut self, most_per_sec: f64, at: Nanos, raw: u64) -> Result<u64, String> {
         if raw >= ALL_ONES {
             return Err("the counter reads as all ones: the device does not answer".into());

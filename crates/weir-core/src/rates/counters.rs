@@ -41,7 +41,7 @@ pub struct Limits {
 pub struct Delta {
     /// In the counter's own unit.
     pub amount: u64,
-    /// Never zero.
+    /// Time between the two readings; never zero.
     pub span: Nanos,
 }
 
@@ -109,7 +109,6 @@ fn lost(why: std::fmt::Arguments<'_>) -> Missing {
     Missing::Lost(why.to_string())
 }
 
-/// One counter and its last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
     last: Option<(Nanos, u64)>,

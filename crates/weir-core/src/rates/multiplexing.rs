@@ -33,7 +33,6 @@ impl MuxGroup {
         }
     }
 
-    /// How long they counted, in nanoseconds.
     pub fn running_ns(self) -> f64 {
         self.running_ns as f64
     }

@@ -102,9 +102,10 @@ fn difference(
     let mut running_ratio = 1.0f64;
     let counts = before.as_slice().iter().zip(now.as_slice());
     for (event, (before, now)) in events.iter().zip(counts) {
-        let sum = match event.counts_stores {
-            true => store_bytes.get_or_insert(0.0f64),
-            false => &mut read_bytes,
+        let sum = if event.counts_stores {
+            store_bytes.get_or_insert(0.0f64)
+        } else {
+            &mut read_bytes
         };
         let times = |count: &EventCount| (count.enabled_ns, count.running_ns);
         let running = match MuxGroup::between(times(before), times(now)) {
@@ -134,7 +135,7 @@ pub struct MemorySplit {
 }
 
 impl MemorySplit {
-    /// Of all uses of the workload.
+    /// The split of a workload with these uses; they have to be all that it has.
     pub fn of(uses: &[Use]) -> MemorySplit {
         MemorySplit {
             all_bytes: uses.iter().map(resident_bytes).sum(),
@@ -144,9 +145,10 @@ impl MemorySplit {
 
     /// The part of one of them, 0 to 1. All parts together are 1.
     pub fn ratio(self, use_: &Use) -> f64 {
-        match self.all_bytes > 0.0 {
-            true => resident_bytes(use_) / self.all_bytes,
-            false => self.even_ratio,
+        if self.all_bytes > 0.0 {
+            resident_bytes(use_) / self.all_bytes
+        } else {
+            self.even_ratio
         }
     }
 }

@@ -25,7 +25,6 @@ fn counts(all: &[[u64; 3]]) -> EventCounts {
     EventCounts::of(&all)
 }
 
-/// Readings of some events, a second apart.
 struct Readings<'a> {
     counter: TaskCounter,
     events: &'a [TaskEvent],

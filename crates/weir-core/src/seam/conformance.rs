@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `time` | an observation is later than the one before; no reading is from the future or older than its predecessor |
 //! | `seq` | observations count up by one |
-//! | `counts` | cumulative counts only grow, device counters modulo their width; task counts are of the machine's events |
+//! | `counts` | cumulative counts only grow, device counters modulo their width; task counts have the machine's events |
 //! | `order` | devices, groups, workloads and uses are in ascending order of id, each once |
 //! | `absence` | a reading without a value says why, in words |
 //! | `outcomes` | an action has one outcome, in the same order; an unknown workload is not limited |
@@ -30,9 +30,8 @@ use std::fmt;
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which check, by the name in the table above.
+    /// The check that failed, by its name in the table above.
     pub check: &'static str,
-    /// What was seen.
     pub detail: String,
 }
 
@@ -323,7 +322,6 @@ const TASK_COUNTS: [[&str; 3]; TASK_EVENTS_MAX] = [
     ["count 1", "enabled_ns of count 1", "running_ns of count 1"],
 ];
 
-/// The last reading of every counter.
 #[derive(Default)]
 struct CountLog(BTreeMap<Place, (Nanos, Option<u64>)>);
 

@@ -7,28 +7,22 @@ use std::fmt;
 
 /// A next move. Printed it is what to do, behind what the operator has to see to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "NextMoveDocument")]
 pub struct NextMove {
-    /// What to do.
     #[serde(flatten)]
     pub act: Act,
-    /// What is the matter, that it helps with.
     pub why: String,
-    /// What has to hold for it.
     pub needs: Precondition,
 }
 
-/// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// By this command, as it is typed.
+    /// A command, as it is typed.
     Command(String),
-    /// By no single command.
+    /// What no single command does, in words.
     Deed(String),
 }
 
-/// What has to hold for a next move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precondition {
@@ -36,8 +30,6 @@ pub enum Precondition {
     Seen(String),
     /// weir cannot see it: the operator has to see to it. A clause that stands behind *where*.
     Operator(String),
-    /// A recording of before preconditions were kept does not say it.
-    NotRecorded,
 }
 
 impl NextMove {
@@ -45,7 +37,7 @@ impl NextMove {
     pub fn with_why(&self) -> String {
         let behind = match self.needs {
             Precondition::Operator(_) => ';',
-            Precondition::Seen(_) | Precondition::NotRecorded => ':',
+            Precondition::Seen(_) => ':',
         };
         format!("{}{behind} {self}", self.why)
     }
@@ -60,21 +52,23 @@ impl NextMove {
             |text: fn(&NextMove) -> String| -> Vec<String> { moves.iter().map(text).collect() };
         let open = moves.iter().filter_map(|one| match &one.needs {
             Precondition::Operator(text) => Some(text.clone()),
-            Precondition::Seen(_) | Precondition::NotRecorded => None,
+            Precondition::Seen(_) => None,
         });
         let mut open: Vec<String> = open.collect();
         open.dedup();
         let acts = each(|one| one.act.to_string()).join("; ");
         let is_command = |one: &NextMove| matches!(one.act, Act::Command(_));
         Some(NextMove {
-            act: match moves.iter().all(is_command) {
-                true => Act::Command(acts),
-                false => Act::Deed(acts),
+            act: if moves.iter().all(is_command) {
+                Act::Command(acts)
+            } else {
+                Act::Deed(acts)
             },
             why: each(|one| one.why.clone()).join("; "),
-            needs: match open.is_empty() {
-                true => Precondition::Seen(each(|one| one.needs.to_string()).join("; ")),
-                false => Precondition::Operator(open.join(", and ")),
+            needs: if open.is_empty() {
+                Precondition::Seen(each(|one| one.needs.to_string()).join("; "))
+            } else {
+                Precondition::Operator(open.join(", and "))
             },
         })
     }
@@ -84,7 +78,7 @@ impl fmt::Display for NextMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.needs {
             Precondition::Operator(_) => write!(f, "where {}: {}", self.needs, self.act),
-            Precondition::Seen(_) | Precondition::NotRecorded => self.act.fmt(f),
+            Precondition::Seen(_) => self.act.fmt(f),
         }
     }
 }
@@ -98,36 +92,8 @@ impl fmt::Display for Act {
 
 impl fmt::Display for Precondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Precondition::Seen(text) | Precondition::Operator(text) => f.write_str(text),
-            Precondition::NotRecorded => f.write_str("not recorded"),
-        }
-    }
-}
-
-/// A next move as recordings have it. In those of before it had parts it is a text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NextMoveDocument {
-    Text(String),
-    Parts {
-        #[serde(flatten)]
-        act: Act,
-        why: String,
-        needs: Precondition,
-    },
-}
-
-impl From<NextMoveDocument> for NextMove {
-    fn from(document: NextMoveDocument) -> Self {
-        match document {
-            NextMoveDocument::Parts { act, why, needs } => NextMove { act, why, needs },
-            NextMoveDocument::Text(text) => NextMove {
-                act: Act::Deed(text),
-                why: Precondition::NotRecorded.to_string(),
-                needs: Precondition::NotRecorded,
-            },
-        }
+        let (Precondition::Seen(text) | Precondition::Operator(text)) = self;
+        f.write_str(text)
     }
 }
 
@@ -144,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_kept_and_a_text_of_an_old_recording_is_read() {
+    fn parts_are_kept() {
         let next = a_move(Precondition::Operator("it is wanted".into()));
         let json = serde_json::to_string(&next).expect("plain data");
         assert_eq!(
@@ -155,9 +121,6 @@ mod tests {
             serde_json::from_str::<NextMove>(&json).expect("what was written"),
             next
         );
-        let old: NextMove = serde_json::from_str(r#""weir reset""#).expect("an old one");
-        assert_eq!(old.act, Act::Deed("weir reset".into()));
-        assert_eq!(old.needs, Precondition::NotRecorded);
         assert!(serde_json::from_str::<NextMove>(r#"{"command":"reboot"}"#).is_err());
     }
 

@@ -19,7 +19,6 @@ pub enum Missing {
     NotSupported(String),
     /// It could, but we may not read it.
     NotPermitted(String),
-    /// Nothing has been read so far.
     NotYetRead,
     /// It was there and is not any more, or could not be parsed.
     Lost(String),
@@ -51,12 +50,10 @@ impl fmt::Display for Missing {
 pub struct Reading<T> {
     /// When it was taken, on the platform's monotonic clock.
     pub at: Nanos,
-    /// The value or its absence.
     pub value: Result<T, Missing>,
 }
 
 impl<T> Reading<T> {
-    /// A value read at `at`.
     pub fn new(at: Nanos, value: T) -> Self {
         Reading {
             at,
@@ -64,7 +61,6 @@ impl<T> Reading<T> {
         }
     }
 
-    /// An absence noticed at `at`.
     pub fn missing(at: Nanos, why: Missing) -> Self {
         Reading {
             at,
@@ -72,13 +68,11 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The value, if there is one.
     pub fn ok(&self) -> Option<&T> {
         self.value.as_ref().ok()
     }
 }
 
-/// One observation of the world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Counts up by one each time, from 0.
@@ -90,13 +84,13 @@ pub struct Observation {
     /// Loaded latency where the platform has a source, ordered by device.
     pub latencies: Vec<LatencyReading>,
     /// How busy devices say they are, of those that do, ordered by device.
-    #[serde(default, alias = "loads", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devload: Vec<DevLoadReading>,
     /// Devices with events that were multiplexed, ordered by device; the others counted all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Multiplexing>,
     /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.
-    #[serde(default, alias = "own", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probe_traffic: Vec<ProbeReading>,
     /// Pages that the kernel has migrated, where it counts them. They are in the counts of groups too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,21 +110,17 @@ pub struct Observation {
     pub skipped: Vec<Skipped>,
 }
 
-/// One counter pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupReading {
-    /// Which group.
     pub id: GroupId,
     /// Bytes read from the device since some start; wraps at the device's counter mask.
     pub read_bytes: Reading<Bytes>,
-    /// Bytes written to the device.
     pub write_bytes: Reading<Bytes>,
 }
 
 /// Events of one device that did not count all the time: their counts are scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Multiplexing {
-    /// Which device.
     pub id: DeviceId,
     /// Part of the time since the last observation, of the event that had least: above 0, below 1.
     pub ratio: f64,
@@ -182,12 +172,13 @@ impl TryFrom<Vec<EventCount>> for EventCounts {
     type Error = String;
 
     fn try_from(counts: Vec<EventCount>) -> Result<Self, String> {
-        match counts.len() <= TASK_EVENTS_MAX {
-            true => Ok(EventCounts::of(&counts)),
-            false => Err(format!(
+        if counts.len() <= TASK_EVENTS_MAX {
+            Ok(EventCounts::of(&counts))
+        } else {
+            Err(format!(
                 "counts of {} events, and at most {TASK_EVENTS_MAX} are known",
                 counts.len()
-            )),
+            ))
         }
     }
 }
@@ -201,16 +192,14 @@ impl Serialize for EventCounts {
 /// Counts of one workload's accesses to all groups together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskCountsReading {
-    /// Which workload.
     pub id: WorkloadId,
-    /// Of its tasks.
+    /// Counts of all tasks of the workload together.
     pub counts: Reading<EventCounts>,
 }
 
 /// What weir itself has read of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReading {
-    /// Which group.
     pub id: GroupId,
     /// Bytes requested since some start.
     pub read_bytes: Reading<Bytes>,
@@ -219,9 +208,7 @@ pub struct ProbeReading {
 /// Memory in use that no workload is known to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnownedMemory {
-    /// In which group.
     pub group: GroupId,
-    /// How much.
     pub bytes: Bytes,
     /// It has come since workloads were looked for, and until the next time it may be any workload's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -231,9 +218,9 @@ pub struct UnownedMemory {
 /// Pages that the kernel has migrated since some start, of the whole machine (`/proc/vmstat`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageMigrationReading {
-    /// To slower memory (`pgdemote_*`).
+    /// Bytes that were moved to slower memory (`pgdemote_*`).
     pub demoted_bytes: Reading<Bytes>,
-    /// To faster memory (`pgpromote_success`).
+    /// Bytes that were moved to faster memory (`pgpromote_success`).
     pub promoted_bytes: Reading<Bytes>,
     /// Between other nodes, or within one: the rest of `pgmigrate_success`.
     pub other_bytes: Reading<Bytes>,
@@ -242,9 +229,8 @@ pub struct PageMigrationReading {
 /// How busy a device says it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DevLoadReading {
-    /// Which device.
     pub id: DeviceId,
-    /// In its own word.
+    /// The class of load, in the device's own word.
     pub load: Reading<DevLoad>,
 }
 
@@ -254,16 +240,14 @@ pub struct DevLoadReading {
 pub enum DevLoad {
     /// Requests hardly wait.
     Light,
-    /// As busy as it is to be.
+    /// The device is as busy as it should be.
     Optimal,
-    /// Overloaded, moderately.
     Moderate,
-    /// Overloaded, severely.
     Severe,
 }
 
 impl DevLoad {
-    /// By the number that the specification has for it.
+    /// The class for the number that the specification gives it (CXL 3.1, 3.3.4).
     pub fn of(number: u64) -> Option<DevLoad> {
         let all = [
             DevLoad::Light,
@@ -277,7 +261,6 @@ impl DevLoad {
             .copied()
     }
 
-    /// As it is spelled in files.
     pub fn name(self) -> &'static str {
         match self {
             DevLoad::Light => "light",
@@ -288,15 +271,11 @@ impl DevLoad {
     }
 }
 
-/// Latency of one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyReading {
-    /// Which device.
     pub id: DeviceId,
     /// Mean time of one access, over a time that ended when the reading was taken.
     pub mean_ns: Reading<Nanos>,
-    /// How it is known.
-    #[serde(default)]
     pub source: LatencySource,
 }
 
@@ -310,13 +289,12 @@ pub enum LatencySource {
     PerfEvents,
     /// Lines of all workloads, in a simulated machine.
     Model,
-    /// It was not said: a recording of an earlier version.
     #[default]
     Unknown,
 }
 
 impl LatencySource {
-    /// As it is spelled in files and metrics.
+    /// The name as it is spelled in files and metrics.
     pub fn name(self) -> &'static str {
         match self {
             LatencySource::Probe => "probe",
@@ -327,22 +305,16 @@ impl LatencySource {
     }
 }
 
-/// What kind of thing a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadKind {
-    /// A leaf of the cgroup v2 tree.
     Cgroup,
-    /// A single process.
     Process,
 }
 
-/// One workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadReading {
-    /// Which one.
     pub id: WorkloadId,
-    /// What it is.
     pub kind: WorkloadKind,
     /// CPU time used since it began (user + system).
     pub cpu_ns: Reading<Nanos>,
@@ -377,7 +349,7 @@ pub enum LimitedWeight {
     },
     /// It keeps its own for as long as the limit lasts.
     LeftAlone {
-        /// Why.
+        /// What keeps weir from changing it, in words for people.
         why: String,
     },
 }
@@ -385,14 +357,12 @@ pub enum LimitedWeight {
 /// A sign of how much of a group's traffic a workload causes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// Which group.
     pub group: GroupId,
     /// Memory it has there, in bytes.
     pub resident_bytes: Reading<Bytes>,
     /// Cumulative sign of accesses, from a source that distinguishes groups (sampling), in bytes of that
     /// source's own scale; only its ratio between workloads counts. Loads where the source distinguishes
-    /// stores from them, else all that was fetched, for stores too. Recordings of old have counts of tasks
-    /// here, divided among groups when they were read.
+    /// stores from them, else all that was fetched, for stores too.
     pub sampled_read_bytes: Option<Reading<Bytes>>,
     /// The same for stores. By the write-allocate rule each costs a read and a write.
     pub sampled_write_bytes: Option<Reading<Bytes>>,
@@ -402,7 +372,6 @@ pub struct Use {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 pub enum Excluded {
-    /// Kernel threads.
     Kernel,
     /// It contains PID 1.
     Init,
@@ -456,6 +425,5 @@ impl fmt::Display for Excluded {
 pub struct Skipped {
     /// The file or object.
     pub what: String,
-    /// What went wrong.
     pub why: Missing,
 }

@@ -8,14 +8,10 @@ use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What one step decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The observation it answers.
     pub seq: u64,
-    /// Time of that observation.
     pub at: Nanos,
-    /// The state of each device, by id.
     pub devices: Vec<DeviceState>,
     /// Every workload that uses a device, by id: what it was found to do and what it may do.
     pub workloads: Vec<Decision>,
@@ -55,17 +51,13 @@ impl Plan {
     }
 }
 
-/// One device at this step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceState {
-    /// Which device.
     pub id: DeviceId,
     /// Bytes read per second over the last interval; nothing on the first observation or when lost.
     pub read_bytes_per_sec: Option<BytesPerSec>,
-    /// Bytes written per second.
     pub write_bytes_per_sec: Option<BytesPerSec>,
     /// Part of the traffic that no known workload explains; nothing when the total is not known.
-    #[serde(default)]
     pub unattributed_bytes_per_sec: Option<BytesPerSec>,
     /// The part of that which the kernel moved by migrating pages; nothing where it migrated none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +94,6 @@ pub struct Saturation {
 /// Traffic that is not limited, of a device whose set-point cannot be held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unenforceable {
-    /// All of it.
     pub unlimited_bytes_per_sec: BytesPerSec,
     /// The largest part of it.
     pub largest: UnlimitedTraffic,
@@ -111,13 +102,12 @@ pub struct Unenforceable {
 /// A part of a device's traffic that is not limited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnlimitedTraffic {
-    /// Which workload; nothing for traffic of no workload.
+    /// The workload; nothing for traffic of no workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadId>,
     /// Why it is not limited; nothing for traffic of no workload, and for what is too small to matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<Excluded>,
-    /// What it moves.
     pub bytes_per_sec: BytesPerSec,
 }
 
@@ -131,39 +121,31 @@ impl DeviceState {
 /// A bandwidth by direction, and how old it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrafficBreakdown {
-    /// From the devices.
     pub read: DirectionTraffic,
-    /// To them.
     pub write: DirectionTraffic,
     /// Age of the oldest reading behind it, when it was made: of counters, or of what they were shared out
     /// by.
     pub age_ns: Nanos,
 }
 
-/// One direction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionTraffic {
-    /// Over the last interval.
+    /// What was moved over the last interval.
     pub bytes_per_sec: BytesPerSec,
-    /// How that is known.
     pub provenance: Provenance,
 }
 
-/// One workload at this step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Which workload.
     pub id: WorkloadId,
     /// Device bandwidth (reads + writes, all devices) and how we know it.
     pub bandwidth: Estimate,
-    /// What it is made of; nothing where a part is not known, and in recordings of old.
-    #[serde(default, alias = "figure", skip_serializing_if = "Option::is_none")]
+    /// What it is made of; nothing where a part is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficBreakdown>,
-    /// CPU used over the last interval.
     pub cpu_cpus: Option<CpuShare>,
     /// κ, device bytes per CPU-second, smoothed.
     pub intensity_bytes_per_cpu_sec: Option<f64>,
-    /// Bandwidth it is allowed.
     pub allowed_bytes_per_sec: Option<BytesPerSec>,
     /// The limit now in force by our will, if any.
     pub limit_cpus: Option<CpuShare>,
@@ -175,22 +157,18 @@ pub struct Decision {
     /// Its dominant share; with policy drf only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair: Option<FairShare>,
-    /// Why.
     pub why: Why,
 }
 
-/// What policy drf divides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedResource {
-    /// CPU time.
     Cpu,
-    /// Bandwidth of a device.
     Device(DeviceId),
 }
 
-/// A workload's dominant share at this step. Shares are of what there is to divide: the CPUs, or a device's
-/// budget, without what weir may not limit.
+/// A workload's dominant share at this step. A share is a part of what there is to divide: of the CPUs, or of
+/// a device's budget, each without what weir may not limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FairShare {
     /// The resource of which it needs the largest share.
@@ -215,19 +193,15 @@ pub enum Why {
     ObserveOnly,
     /// It is on the list of those never limited.
     Excluded {
-        /// The rule.
         by: crate::seam::observation::Excluded,
     },
     /// Not enough is known yet to limit it.
     Learning,
     /// It is below its fair share of the set-point.
-    #[serde(alias = "below_water_line")]
     BelowFairShare,
     /// The device has headroom: all of its users together fit below the set-point.
-    #[serde(alias = "device_has_room")]
     Headroom,
     /// It is limited to its part of the set-point.
-    #[serde(alias = "cut")]
     Limited {
         /// The name of the policy that made the split.
         policy: Cow<'static, str>,
@@ -240,8 +214,8 @@ pub enum Why {
         /// What the device moved in the interval before. It may be less than is shared out: demands decide,
         /// not traffic.
         device_bytes_per_sec: BytesPerSec,
-        /// What all users of the device moved so, or move now where that is more, together; nothing in
-        /// recordings of old.
+        /// What all users of the device moved so, or move now where that is more, together; nothing
+        /// where that is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_bytes_per_sec: Option<BytesPerSec>,
     },
@@ -249,34 +223,28 @@ pub enum Why {
     AtFloor,
     /// Its traffic is not known at the moment. A limit it has is kept for a short while, then
     /// raised step by step and let go.
-    #[serde(alias = "blind")]
     NoData {
-        /// What is missing.
+        /// The reading that is missing, and why, in words for people.
         detail: String,
     },
     /// It should be limited, and the platform did not do it.
     NotEnforced {
-        /// What the platform said.
+        /// What keeps the limit from being in force, in words for people.
         detail: String,
     },
 }
 
-/// One change of the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
-    /// The workload that it concerns.
     pub workload: WorkloadId,
-    /// What to do.
     pub kind: ActionKind,
 }
 
-/// Kinds of change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
     /// Let it have at most this much of a resource.
     Limit(Limit),
-    /// Take our limit away.
     Release,
 }
 
@@ -295,7 +263,6 @@ pub enum Limit {
         /// The CPU time that this comes to in a second, for screens and statistics; nothing is limited to it.
         cpus: CpuShare,
     },
-    /// CPU time.
     CpuTime {
         /// CPU-seconds in a second.
         cpus: CpuShare,
@@ -314,9 +281,8 @@ impl Limit {
 /// What one limited workload may move of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByteBudget {
-    /// Which workload.
     pub workload: WorkloadId,
-    /// Reads and writes together.
+    /// Reads and writes together, in bytes per second.
     pub bytes_per_sec: BytesPerSec,
     /// κ, bytes that it moves in a second of CPU time.
     pub intensity_bytes_per_cpu_sec: f64,
@@ -327,18 +293,14 @@ pub struct ByteBudget {
 /// that cannot be changed is no reason to refuse a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WeightChange {
-    /// Which workload.
     pub workload: WorkloadId,
     /// Part of its own weight that it is to have: 1 is all of it.
     pub ratio: f64,
 }
 
-/// What became of one action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The workload that it concerned.
     pub workload: WorkloadId,
-    /// What happened.
     pub result: OutcomeKind,
 }
 
@@ -354,6 +316,6 @@ pub enum OutcomeKind {
     Vanished,
     /// Not done: observe-only, no permission, another scheduler in charge.
     Refused(String),
-    /// Tried, and it failed.
+    /// It was tried and failed, for this reason.
     Failed(String),
 }

@@ -30,6 +30,12 @@ pub trait Platform {
     /// Called with every plan, also in dry runs, so that a platform can poll more often near overload.
     fn on_plan(&mut self, _: &Plan) {}
 
+    /// How often another program has written a limit that weir holds, since the start, where that can be
+    /// seen: the owner of a delegated cgroup may do so, and a manager of services or containers.
+    fn limit_rewrites(&self) -> Option<u64> {
+        None
+    }
+
     /// What a scheduler of weir's own did so far, where there is one. Costs a few microseconds and one more
     /// for each workload it knows: call it for screens, not at each tick.
     fn scheduler(&self) -> Option<SchedStats> {
@@ -57,13 +63,11 @@ pub trait Platform {
     fn release_all(&mut self) -> Vec<Outcome>;
 }
 
-/// The world is gone.
 #[derive(Debug, thiserror::Error)]
 pub enum PlatformError {
     /// A recording or a bounded run came to its end: not a fault.
     #[error("the end of the run was reached")]
     End,
-    /// Nothing can be observed any more.
     #[error("cannot observe: {0}")]
     Broken(String),
 }

@@ -13,22 +13,17 @@ use serde::{Deserialize, Serialize};
 /// Processes that are named; the others are counted.
 pub const BUSIEST_MAX: usize = 8;
 
-/// Processes of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processes {
-    /// When they were read, on the platform's monotonic clock; CPU time is of some seconds before.
+    /// When they were read, on the platform's monotonic clock. CPU use is a mean over the seconds before.
     pub at: Nanos,
     /// At most [`BUSIEST_MAX`], the busiest first.
     pub busiest: Vec<Process>,
-    /// All others.
-    #[serde(default)]
     pub others: Others,
 }
 
-/// One process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its id.
     pub pid: u32,
     /// Its own name for itself: any characters.
     pub comm: String,
@@ -39,14 +34,10 @@ pub struct Process {
     pub part_ratio: Option<f64>,
 }
 
-/// Processes that are not named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Others {
-    /// How many.
     pub count: u32,
-    /// CPU use of all of them.
     pub cpu_cpus: Option<CpuShare>,
-    /// Their part.
     pub part_ratio: Option<f64>,
 }
 

@@ -12,32 +12,28 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Those of limited workloads.
+    /// Tasks of limited workloads only.
     Partial,
-    /// All ordinary ones.
+    /// All ordinary tasks.
     Full,
 }
 
-/// The whole scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedStats {
-    /// Which tasks it has.
     pub mode: Mode,
     /// Ticks, each a check of all budgets.
     pub ticks: u64,
-    /// Time they took together.
+    /// Time that all ticks took together.
     pub tick_cost_ns: Nanos,
     /// Times it lost weir's heartbeat and suspended all limits.
     pub suspensions: u64,
     /// Tasks that waited in a run queue for seconds, and were dispatched by the starvation guard.
-    #[serde(default)]
     pub stalled_dispatches: u64,
     /// Longest time from one tick to the next while a workload was limited.
-    #[serde(default)]
     pub longest_gap_ns: Nanos,
     /// What it costs to queue a task.
     pub enqueue: EnqueueCost,
-    /// By device.
+    /// One entry for each device, in ascending order of id.
     pub devices: Vec<DeviceStats>,
     /// Workloads that have a budget, or that the overload cap applies to.
     pub workloads: BTreeMap<WorkloadId, WorkloadStats>,
@@ -48,49 +44,45 @@ pub struct SchedStats {
 pub struct EnqueueCost {
     /// Tasks that were queued or parked.
     pub count: u64,
-    /// Of those, how many were timed.
     pub timed: u64,
-    /// Time those took together.
+    /// Time that the timed ones took together.
     pub timed_ns: Nanos,
     /// The longest of them.
     pub worst_ns: Nanos,
 }
 
 impl EnqueueCost {
-    /// Mean of those that were timed.
     pub fn mean_ns(&self) -> Option<Nanos> {
         self.timed_ns.0.checked_div(self.timed).map(Nanos)
     }
 }
 
-/// One device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStats {
-    /// Which one.
     pub id: DeviceId,
     /// What the estimates of the last interval were multiplied by: 1 is a good guess.
     pub scale_ratio: f64,
     /// Intervals in which its counters could not be read.
     pub lost_intervals: u64,
+    /// Times this was tried: less often the longer it fails.
+    pub failed_reads: u64,
     /// Times weir gave the scheduler the device's count, where it cannot read the counters itself; else 0.
-    #[serde(default)]
     pub ext_updates: u64,
     /// Ticks at which it was so far above its set-point that capped workloads were throttled.
     pub capped_ticks: u64,
 }
 
-/// One workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadStats {
     /// It keeps to a budget; otherwise only the overload cap applies to it.
     pub is_limited: bool,
     /// What it may still move; below 0: its debt.
     pub budget_bytes: i64,
-    /// Charged so far.
+    /// Bytes that were charged to it so far.
     pub charged_bytes: Bytes,
     /// Times one of its tasks ran.
     pub runs: u64,
-    /// Times one was parked.
+    /// How often one of its tasks was parked.
     pub parks: u64,
     /// Time its tasks were parked, summed over tasks.
     pub parked_ns: Nanos,
@@ -98,9 +90,9 @@ pub struct WorkloadStats {
     pub worst_wait_ns: Nanos,
     /// Parked tasks that ran to avoid starvation, in spite of debt.
     pub starvation_runs: u64,
-    /// Times a running task was preempted because its budget was used up.
+    /// Ticks at which a running task was told to end its run because its budget was used up.
     pub preempts: u64,
-    /// Tasks parked now.
+    /// Tasks that are parked now.
     pub waiting: u64,
 }
 

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the snapshot's schema; raised with each change of its shape, which a test compares.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 7;
 
-/// One tick.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// [`SCHEMA_VERSION`] of the writer.
@@ -27,29 +26,20 @@ pub struct Snapshot {
     pub writer_pid: u32,
     /// Whether the writer acts or only observes.
     pub limiting: bool,
-    /// Interval between ticks.
     pub interval_ms: u64,
-    /// The policy in use.
     pub policy: String,
-    /// The machine.
     pub description: Description,
-    /// What was decided.
     pub plan: Plan,
-    /// What became of it.
     pub outcomes: Vec<Outcome>,
-    /// Loaded latency where the platform has a source.
-    #[serde(default)]
     pub latencies: Vec<LatencyReading>,
     /// How busy devices say they are, of those that do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devload: Vec<DevLoadReading>,
     /// Workloads that were throttled since the tick before, and by how much: throttled time per wall
     /// time, in CPUs (two threads throttled for the whole interval are 2).
-    #[serde(default)]
     pub throttled_cpus: BTreeMap<WorkloadId, CpuShare>,
     /// Workloads under a limit of ours, with the wall-clock time it began, in milliseconds since the
     /// Unix epoch.
-    #[serde(default)]
     pub limited_since_unix_ms: BTreeMap<WorkloadId, u64>,
     /// What weir's own scheduler did, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,15 +51,17 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "PodNames::is_empty")]
     pub pod_names: PodNames,
     /// What the writer itself costs; nothing if it did not measure.
-    #[serde(default)]
     pub self_cost: Option<SelfCost>,
     /// What became of figures that are pushed to a server, where that is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<Delivery>,
-    /// What could not be read at this tick.
     pub skipped: Vec<Skipped>,
     /// How many such skips began since the start; one that lasts counts once.
     pub skipped_total: u64,
+    /// How often another program has written a limit that weir holds, since the start, where that can be
+    /// seen. Recordings do not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_rewrites_total: Option<u64>,
 }
 
 impl Snapshot {
@@ -96,6 +88,7 @@ impl Snapshot {
             push: None,
             skipped: Vec::new(),
             skipped_total: 0,
+            limit_rewrites_total: None,
         }
     }
 }
@@ -109,7 +102,6 @@ pub struct Delivery {
     pub dropped_batches_total: u64,
     /// Ticks that did not even get into a batch.
     pub missed_ticks_total: u64,
-    /// Batches that wait.
     pub waiting_batches: u64,
     /// Why nothing arrives; nothing while all is well.
     pub trouble: Option<String>,
@@ -120,7 +112,7 @@ pub struct Delivery {
 pub struct SelfCost {
     /// CPU time of one iteration of the loop, the one before this snapshot (this one is not over).
     pub loop_cpu_ns: Nanos,
-    /// The largest so far.
+    /// The largest CPU time of a tick so far.
     pub loop_cpu_ns_max: Nanos,
     /// CPU use of the whole process over about the last second.
     pub process_cpus: CpuShare,

@@ -9,18 +9,14 @@ use crate::units::{Bytes, BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// Kernel release, or the simulator's name.
     pub kernel: String,
     /// CPUs that are online: no workload can use more.
     pub cpu_count: u32,
-    /// CXL devices, by id.
     pub devices: Vec<Device>,
-    /// Monitoring groups, by id.
     pub groups: Vec<Group>,
-    /// What can limit a workload here.
     pub actuator: Option<Actuator>,
     /// What is counted of the tasks of each workload, in the order of an observation's counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,7 +25,6 @@ pub struct Description {
     /// be compared with a part of the traffic, and workloads be charged for memory of the other part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partly_counted: Vec<NodeCoverage>,
-    /// Everything probed, in reading order.
     pub facts: Vec<Fact>,
 }
 
@@ -53,7 +48,8 @@ impl Description {
         self.partly_counted.iter().find(|partly| is_on(partly.node))
     }
 
-    /// Whether no device is left that a set-point can be held for, because all are of such nodes.
+    /// Whether no set-point can be held for any device, because each of them lies on a node of which only a
+    /// part is counted.
     pub fn is_nothing_held(&self) -> bool {
         let mut ids = self.devices.iter().map(|device| device.id);
         !self.partly_counted.is_empty() && ids.all(|id| self.partly_counted_on(id).is_some())
@@ -65,24 +61,18 @@ impl Description {
     }
 }
 
-/// A CXL memory device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its number.
     pub id: DeviceId,
-    /// What the operating system calls it.
     pub name: String,
     /// Bandwidth it can sustain, where the platform says so.
     pub capacity_bytes_per_sec: Option<BytesPerSec>,
     /// Counters wrap after this many bytes (2^64 lines of 64 bytes do not fit a byte count, so the
     /// driver's byte counters wrap at 2^64): the modulus minus one.
     pub counter_mask_bytes: u64,
-    /// What counts its traffic.
-    #[serde(default)]
     pub counted_by: CountedBy,
 }
 
-/// What counts a device's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedBy {
@@ -90,15 +80,14 @@ pub enum CountedBy {
     AccessCounters,
     /// Performance counters of CPUs or of the device, through perf.
     PerfEvents,
-    /// A simulated machine.
     Model,
-    /// Nothing, or it is not known: a recording of an earlier version.
+    /// Nothing, or it is not known.
     #[default]
     Unknown,
 }
 
 impl CountedBy {
-    /// As it is spelled in files and metrics.
+    /// The name as it is spelled in files and metrics.
     pub fn name(self) -> &'static str {
         match self {
             CountedBy::AccessCounters => "access_counters",
@@ -109,21 +98,17 @@ impl CountedBy {
     }
 }
 
-/// A monitoring group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// Its number.
     pub id: GroupId,
     /// The memory-only NUMA node it appears as, if it is online.
     pub node: Option<NodeId>,
-    /// Its size.
     pub size_bytes: Bytes,
 }
 
 /// The memory devices of a node, as the kernel calls them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCoverage {
-    /// The node.
     pub node: NodeId,
     /// Those with counters.
     pub counted: Vec<String>,
@@ -176,7 +161,6 @@ pub enum Lever {
 
 /// Limits of the back end that carries out plans. The controller never requests less or more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "ActuatorDocument")]
 pub struct Actuator {
     /// Its name: `cpu-max`, `sched-ext`, `sim`.
     pub name: String,
@@ -199,45 +183,7 @@ pub struct Actuator {
     pub is_exact: bool,
 }
 
-/// An actuator as recordings have it. Those of before levers were listed have limits in CPU time, and a flag
-/// for weights.
-#[derive(Deserialize)]
-struct ActuatorDocument {
-    name: String,
-    levers: Option<Vec<Lever>>,
-    min_cpus: f64,
-    grain_ns: Nanos,
-    refill_on_write_ratio: f64,
-    period_ns: Nanos,
-    #[serde(default)]
-    min_quota_ns: Nanos,
-    #[serde(default)]
-    is_exact: bool,
-    #[serde(default)]
-    lowers_weights: bool,
-}
-
-impl From<ActuatorDocument> for Actuator {
-    fn from(document: ActuatorDocument) -> Self {
-        let before = || match document.lowers_weights {
-            true => vec![Lever::CpuTime, Lever::Weight],
-            false => vec![Lever::CpuTime],
-        };
-        Actuator {
-            levers: document.levers.unwrap_or_else(before),
-            name: document.name,
-            min_cpus: document.min_cpus,
-            grain_ns: document.grain_ns,
-            refill_on_write_ratio: document.refill_on_write_ratio,
-            period_ns: document.period_ns,
-            min_quota_ns: document.min_quota_ns,
-            is_exact: document.is_exact,
-        }
-    }
-}
-
 impl Actuator {
-    /// Whether it can set this resource.
     pub fn has(&self, lever: Lever) -> bool {
         self.levers.contains(&lever)
     }
@@ -262,7 +208,6 @@ impl Actuator {
     }
 }
 
-/// One thing that was probed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
     /// What was probed, in dotted form: `cgroup.v2`, `sched_ext.state`.
@@ -280,7 +225,7 @@ mod tests {
 
     fn levers(json: &str) -> Vec<Lever> {
         let text = format!(
-            r#"{{"name":"x","min_cpus":0.1,"grain_ns":1,"refill_on_write_ratio":0.0,"period_ns":1{json}}}"#
+            r#"{{"name":"x","min_cpus":0.1,"grain_ns":1,"refill_on_write_ratio":0.0,"period_ns":1,"min_quota_ns":1,"is_exact":false{json}}}"#
         );
         let read: Actuator = serde_json::from_str(&text).expect("an actuator");
         let again = serde_json::to_string(&read).expect("plain data");
@@ -296,14 +241,6 @@ mod tests {
         let all = levers(r#","levers":["cpu_time","device_bytes","weight"]"#);
         assert_eq!(all, [Lever::CpuTime, Lever::DeviceBytes, Lever::Weight]);
         assert_eq!(levers(r#","levers":[]"#), []);
-    }
-
-    #[test]
-    fn recordings_of_before_have_cpu_time_and_perhaps_weights() {
-        assert_eq!(levers(""), [Lever::CpuTime]);
-        assert_eq!(levers(r#","lowers_weights":false"#), [Lever::CpuTime]);
-        let both = [Lever::CpuTime, Lever::Weight];
-        assert_eq!(levers(r#","lowers_weights":true"#), both);
     }
 
     #[test]

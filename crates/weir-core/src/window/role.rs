@@ -20,7 +20,7 @@ macro_rules! words {
             /// All values, in order.
             pub const ALL: &'static [$name] = &[$($name::$value),+];
 
-            /// As it is spelled in a role.
+            /// The word as it is spelled in a role.
             pub fn word(self) -> &'static str {
                 match self {
                     $($name::$value => $word,)+
@@ -156,22 +156,16 @@ words! {
     }
 }
 
-/// What a count is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Role {
-    /// Where it is counted.
     pub stage: Stage,
-    /// Kind of request.
     pub path: AccessPath,
-    /// Supplier.
     pub target: Target,
-    /// Unit.
     pub quantity: Quantity,
 }
 
 impl Role {
-    /// Of its four parts.
     pub const fn new(stage: Stage, path: AccessPath, target: Target, quantity: Quantity) -> Self {
         Role {
             stage,
@@ -196,20 +190,15 @@ impl fmt::Display for Role {
     }
 }
 
-/// Why a text is no role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// It has other than four words.
     #[error("a role is STAGE.PATH.TARGET.QUANTITY, such as tor.drd.cxl.occupancy")]
     Parts,
     /// A word that no part of that kind has.
     #[error("no {part} of a role is called {word:?}; there are {known}")]
     Word {
-        /// Which part.
         part: &'static str,
-        /// The word, at most 32 characters of it.
         word: String,
-        /// All words of that part.
         known: String,
     },
 }

@@ -127,6 +127,40 @@ fn floors_of_many_do_not_add_up_to_an_overload_and_no_workload_starves() {
 }
 
 #[test]
+fn what_a_limit_does_not_hold_is_not_taken_from_those_that_keep_to_theirs() {
+    let mut lp = controlled(Plant::new(9, 2), Policy::MaxMin);
+    lp.run_ms(10_000);
+    let evades = |lp: &mut Loop, evades| {
+        let mut readers = lp.plant.readers.iter_mut();
+        readers
+            .find(|r| r.id.as_str() == "/heavy0")
+            .expect("there")
+            .evades = evades;
+    };
+    let innocent_over = |lp: &mut Loop, ms| {
+        let before = lp.plant.reader("/heavy1").bytes;
+        lp.run_ms(ms);
+        let moved = lp.plant.reader("/heavy1").bytes - before;
+        moved / (ms as f64 / 1e3) / (TARGET * CAPACITY / 2.0)
+    };
+    evades(&mut lp, true);
+    lp.run_ms(3_000);
+    near("the innocent", innocent_over(&mut lp, 10_000), 1.0, 0.1);
+    let why = &lp.decision("/heavy0").why;
+    let says = |detail: &str| detail.contains("does not hold it");
+    assert!(
+        matches!(why, Why::NotEnforced { detail } if says(detail)),
+        "{why:?}"
+    );
+    assert!(matches!(lp.decision("/heavy1").why, Why::Limited { .. }));
+    // Its limit is there still, and holds it as soon as it can.
+    evades(&mut lp, false);
+    lp.run_ms(5_000);
+    near("the innocent", innocent_over(&mut lp, 5_000), 1.0, 0.05);
+    near("mean", lp.held(5_000), 1.0, 0.03);
+}
+
+#[test]
 fn an_excluded_workload_is_never_limited_and_its_traffic_is_taken_off() {
     let mut plant = Plant::new(8, 5);
     let kept = plant.add("/kept", 0.5);

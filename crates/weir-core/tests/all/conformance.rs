@@ -272,9 +272,12 @@ impl Platform for Short {
     }
 
     fn observe(&mut self) -> Result<Observation, PlatformError> {
-        self.1 = self.1.checked_sub(1).ok_or_else(|| match self.2 {
-            true => PlatformError::Broken("pulled out".into()),
-            false => PlatformError::End,
+        self.1 = self.1.checked_sub(1).ok_or_else(|| {
+            if self.2 {
+                PlatformError::Broken("pulled out".into())
+            } else {
+                PlatformError::End
+            }
         })?;
         self.0.observe()
     }

@@ -92,7 +92,8 @@ fn a_device_that_limits_no_workload_is_not_corrected() {
         &[(both[0], 4e6), (both[1], 1e5)],
         vec![steady("/a", 1.0, &both)],
     );
-    let plan = world.ticks(100);
+    // For no longer than a limit may be exceeded before it is said to hold nothing: nothing reacts here.
+    let plan = world.ticks(18);
     near("idle device", plan.devices[1].correction_ratio, 1.0);
     assert!(
         plan.devices[0].correction_ratio < 0.9,
@@ -197,9 +198,16 @@ fn at_the_floor_no_limit_falls_further_and_the_correction_waits() {
     (kept.excluded, kept.weight) = (true, 10_000.0);
     let heavy = steady("/a", 1.0, &[groups[0]]);
     let mut world = Bench::new(&[(groups[0], 4e6), (groups[1], 2e6)], vec![heavy, kept]);
+    let plan = world.ticks(15);
+    assert_eq!(decision(&plan, "/a").why, Why::AtFloor);
+    // Nothing reacts here: it goes on to use a whole CPU.
     let plan = world.ticks(200);
     let found = decision(&plan, "/a");
-    assert_eq!(found.why, Why::AtFloor);
+    assert!(
+        matches!(found.why, Why::NotEnforced { .. }),
+        "{:?}",
+        found.why
+    );
     near(
         "floor",
         found.limit_cpus.expect("limited").get(),
@@ -208,6 +216,22 @@ fn at_the_floor_no_limit_falls_further_and_the_correction_waits() {
     let least = 1.0 - world.config.kp - 0.1;
     let correction = plan.devices[0].correction_ratio;
     assert!(correction >= least, "wound down to {correction}");
+}
+
+/// A scheduler's overload cap may park a workload for a moment before it has any limit.
+#[test]
+fn one_that_was_parked_without_a_limit_claims_what_it_would_have_run() {
+    let group = group(0, 0);
+    let workloads = vec![
+        steady("/heavy", 1.0, &[group]),
+        steady("/light", 0.05, &[group]),
+    ];
+    let mut world = Bench::new(&[(group, 4e6)], workloads).uncorrected();
+    world.held = 0.06;
+    let plan = world.ticks(15);
+    assert_eq!(decision(&plan, "/light").why, Why::BelowFairShare);
+    assert_eq!(decision(&plan, "/light").limit_cpus, None);
+    assert!(decision(&plan, "/heavy").limit_cpus.is_some());
 }
 
 #[test]

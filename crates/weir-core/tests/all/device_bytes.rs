@@ -26,7 +26,6 @@ impl Loop {
     }
 }
 
-/// Limits that a plan requests.
 fn limits(plan: &Plan) -> Vec<(&WorkloadId, Limit)> {
     let limit = |action: &'_ weir_core::Action| match action.kind {
         ActionKind::Limit(limit) => Some(limit),
@@ -150,7 +149,7 @@ fn what_has_no_limit_has_no_budget() {
     assert!(last.workloads.iter().all(|d| d.limit_cpus.is_none()));
 }
 
-/// A plan as text and back, and an action as recordings of before levers have it.
+/// A plan as text and back, and an action of each resource.
 #[test]
 fn limits_are_written_with_their_unit() {
     let plans = controlled(&[Lever::DeviceBytes]).plans(40);
@@ -160,12 +159,12 @@ fn limits_are_written_with_their_unit() {
     }
     let text = serde_json::to_string(&plans).expect("plain data");
     assert!(text.contains(r#"{"limit":{"bytes_per_sec":"#));
-    let old: ActionKind = serde_json::from_str(r#"{"limit":{"cpus":0.5}}"#).expect("an action");
-    let ActionKind::Limit(limit @ Limit::CpuTime { cpus }) = old else {
-        panic!("{old:?}");
+    let read: ActionKind = serde_json::from_str(r#"{"limit":{"cpus":0.5}}"#).expect("an action");
+    let ActionKind::Limit(limit @ Limit::CpuTime { cpus }) = read else {
+        panic!("{read:?}");
     };
     assert_eq!((cpus.get(), limit.cpus().get()), (0.5, 0.5));
-    let text = serde_json::to_string(&old).expect("plain data");
+    let text = serde_json::to_string(&read).expect("plain data");
     assert_eq!(text, r#"{"limit":{"cpus":0.5}}"#);
     // A limit without a value is none.
     assert!(serde_json::from_str::<ActionKind>(r#"{"limit":{"watts":1}}"#).is_err());

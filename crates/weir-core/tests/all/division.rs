@@ -14,7 +14,6 @@ const CLOSE_BYTES: f64 = 1e-4 * SET_POINT;
 
 const IDS: [&str; 8] = ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h"];
 
-/// A user of the device.
 #[derive(Clone, Copy, Debug)]
 struct User {
     rate: f64,
@@ -63,9 +62,10 @@ fn kept_shares(users: &[User], unowned: f64) -> Vec<f64> {
     let is_claim = |user: &User| !user.is_excluded && user.rate >= 0.001 * SET_POINT;
     let (mut fair, mut left) = (0.0, SET_POINT - unowned);
     for (user, share) in users.iter().zip(&shares) {
-        match is_claim(user) && user.rate > *share {
-            true => fair += share,
-            false => left -= user.rate,
+        if is_claim(user) && user.rate > *share {
+            fair += share
+        } else {
+            left -= user.rate
         }
     }
     let left = left.max(0.0);

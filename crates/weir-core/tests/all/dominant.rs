@@ -90,14 +90,15 @@ fn reader_among_four(policy: Policy, rate: f64) -> Bench {
 #[test]
 fn a_device_user_is_limited_where_cpus_are_full() {
     let mut bench = set_4(Policy::Drf);
-    let plan = bench.ticks(40);
+    let plan = bench.ticks(15);
+    assert!(matches!(&decision(&plan, "/mbw").why, Why::Limited { policy, .. } if policy == "drf"));
+    let plan = bench.ticks(25);
     let limit = decision(&plan, "/mbw").limit_cpus.expect("limited").get();
     near("its CPU share", limit / 4.0, 0.0811);
     let share = fair(&plan, "/mbw");
     assert_eq!(share.dominant, SharedResource::Device(DeviceId(0)));
     assert_eq!(share.held_back_by, Some(SharedResource::Cpu));
     near("its dominant share", share.target_ratio, 0.2297);
-    assert!(matches!(&decision(&plan, "/mbw").why, Why::Limited { policy, .. } if policy == "drf"));
     // The device has headroom: that it is not used is no error that a correction could remove.
     let plan = bench.ticks(400);
     assert_eq!(plan.devices[0].correction_ratio, 1.0);
@@ -170,7 +171,7 @@ fn a_device_user_that_needs_cpus_most_is_left_to_the_kernel() {
     assert_eq!(share.dominant, SharedResource::Cpu);
     assert_eq!(decision(&plan, "/mbw").limit_cpus, None);
     near("allowed", allowed(&plan, "/mbw"), 0.05 * SET_POINT);
-    // Also where its weight is small, and a limit would seem to follow.
+    // The same holds where its weight is small, and a limit would seem to follow.
     bench.workloads[0].weight = 10.0;
     let plan = bench.ticks(60);
     assert_eq!(fair(&plan, "/mbw").held_back_by, Some(SharedResource::Cpu));

@@ -31,7 +31,7 @@ pub fn actuator(levers: &[Lever]) -> Actuator {
     }
 }
 
-/// With these groups, in order, their devices, and a back end with these levers.
+/// Makes a machine with these groups, in order, their devices, and a back end with these levers.
 pub fn machine(cpu_count: u32, groups: &[GroupId], levers: &[Lever]) -> Description {
     let device = |id: DeviceId| Device {
         id,
@@ -96,7 +96,7 @@ pub fn applied(plan: &Plan) -> Vec<Outcome> {
     plan.actions.iter().map(done).collect()
 }
 
-/// In CPUs; none for a release.
+/// The limit in CPUs; none for a release.
 pub fn limit_of(kind: ActionKind) -> Option<f64> {
     match kind {
         ActionKind::Limit(limit) => Some(limit.cpus().get()),

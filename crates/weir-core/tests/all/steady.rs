@@ -99,7 +99,6 @@ impl Bench {
         self.machine.devices.retain(|there| there.id != device);
     }
 
-    /// The next observation.
     pub fn see(&mut self) -> Observation {
         self.tick += 1;
         let span = (TICK_MS * MS) as f64;
@@ -109,13 +108,14 @@ impl Bench {
         let group = |(id, rate, moved): &mut (GroupId, f64, f64)| {
             *moved += *rate * span / 1e9;
             let missing = || Reading::missing(at, Missing::Lost("busy".into()));
-            match lost == Some(id.device) {
-                true => GroupReading {
+            if lost == Some(id.device) {
+                GroupReading {
                     id: *id,
                     read_bytes: missing(),
                     write_bytes: missing(),
-                },
-                false => parts::read(*id, at, *moved),
+                }
+            } else {
+                parts::read(*id, at, *moved)
             }
         };
         let throttled_ns = Nanos(self.held_ns as u64);

@@ -56,7 +56,7 @@ fn figure(plan: &Plan, id: &str) -> (Provenance, f64) {
     (found.provenance, found.bytes_per_sec.get())
 }
 
-/// By the memory that a workload has in each of its groups.
+/// Bytes are shared out by the memory that a workload has in each of its groups.
 #[test]
 fn bytes_of_groups_are_shared_out_by_counts() {
     let mut world = Counted::new();
@@ -64,7 +64,7 @@ fn bytes_of_groups_are_shared_out_by_counts() {
     assert_eq!(figure(&plans[0], "/a").0, Provenance::Unknown);
     let (a, b) = (figure(&plans[2], "/a"), figure(&plans[2], "/b"));
     assert_eq!((a.0, b.0), (Sampled, Sampled));
-    // Of the second group's 6e5, half of 1000 lines stands against 250.
+    // For the second group's 6e5, half of 1000 lines stands against 250.
     near("both groups", a.1, 1e5 + 4e5);
     near("the second", b.1, 2e5);
 }

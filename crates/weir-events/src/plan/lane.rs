@@ -12,11 +12,9 @@ const IN_CYCLES: &[&str] = &["occupancy", "busy", "full", "stalls"];
 /// Sets of one kind of PMU, which take turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lane<'a> {
-    /// The table of its events.
     pub table: &'a Table,
     /// The PMU, as the table's events name it.
     pub pmu: &'a str,
-    /// The sets.
     pub sets: Vec<LaneSet<'a>>,
     kind: Pmu,
     held: u32,
@@ -29,16 +27,13 @@ pub struct Lane<'a> {
 /// Events that count at the same time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaneSet<'a> {
-    /// The events.
     pub events: Vec<&'a Event>,
-    /// The roles that they count.
     pub roles: Vec<RolePart<'a>>,
 }
 
 /// A role, or a part of its sum, that a set counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolePart<'a> {
-    /// The role.
     pub role: &'a RoleSum,
     /// Places of the events that are added, in [`LaneSet::events`].
     pub plus: Vec<usize>,
@@ -69,7 +64,8 @@ impl<'a> Lane<'a> {
         table: &'a Table,
         pmu: &'a str,
         kind: Pmu,
-        (held, sets_max): (u32, usize),
+        held: u32,
+        sets_max: usize,
     ) -> Self {
         Lane {
             table,
@@ -122,7 +118,8 @@ impl<'a> Lane<'a> {
             set.add(
                 self.table,
                 role,
-                (&role.plus, &role.minus),
+                &role.plus,
+                &role.minus,
                 self.is_repeated(role),
             );
         }
@@ -182,10 +179,10 @@ impl<'a> Lane<'a> {
     fn with_part(&self, set: &LaneSet<'a>, way: Wanted<'a>, name: &String) -> Option<LaneSet<'a>> {
         let mut set = set.clone();
         for role in self.beside(&[way]) {
-            set.add(self.table, role, (&role.plus, &role.minus), true);
+            set.add(self.table, role, &role.plus, &role.minus, true);
         }
         let part = std::slice::from_ref(name);
-        set.add(self.table, way.role, (part, &[]), false);
+        set.add(self.table, way.role, part, &[], false);
         self.fits(&set).then_some(set)
     }
 }
@@ -195,7 +192,8 @@ impl<'a> LaneSet<'a> {
         &mut self,
         table: &'a Table,
         role: &'a RoleSum,
-        (plus, minus): (&[String], &[String]),
+        plus: &[String],
+        minus: &[String],
         is_repeated: bool,
     ) {
         if is_repeated && self.roles.iter().any(|part| part.role.name == role.name) {
@@ -236,7 +234,7 @@ fn lane_of<'l, 'a>(lanes: &'l mut [Lane<'a>], way: Wanted<'a>) -> Option<&'l mut
     lanes.iter_mut().find(|lane| lane.is_of(way.table, pmu))
 }
 
-/// Puts roles into one set; false if they fit in none, or are of several PMUs.
+/// Puts roles into one set. False if they do not fit into any, or if their events belong to several PMUs.
 pub(super) fn put_together<'a>(lanes: &mut [Lane<'a>], roles: &[Wanted<'a>]) -> bool {
     let Some(first) = roles.first() else {
         return true;

@@ -20,9 +20,7 @@ use std::collections::BTreeMap;
 /// A role that is wanted, and the table that has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The table.
     pub table: &'a Table,
-    /// The role.
     pub role: &'a RoleSum,
 }
 
@@ -37,7 +35,6 @@ pub struct PlanLimits {
     pub sets_max: usize,
 }
 
-/// Why no set has a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhyAbsent<R> {
     /// One of its events is not here, for the caller's reason.
@@ -48,21 +45,17 @@ pub enum WhyAbsent<R> {
     LeftOut,
 }
 
-/// A role that no set has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AbsentRole<'a, R> {
     /// The first that was tried of this name.
     pub wanted: &'a RoleSum,
-    /// Why.
     pub why: WhyAbsent<R>,
 }
 
 /// All sets, and what none of them has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPlan<'a, R> {
-    /// Sets by PMU.
     pub lanes: Vec<Lane<'a>>,
-    /// What is in none.
     pub absent: Vec<AbsentRole<'a, R>>,
 }
 
@@ -197,7 +190,7 @@ fn lanes<'a, R>(
             };
             let mut pmu = pmu.clone();
             pmu.counters.get_or_insert(limits.unknown_counters);
-            lanes.push(Lane::new(way.table, name, pmu, (held, limits.sets_max)));
+            lanes.push(Lane::new(way.table, name, pmu, held, limits.sets_max));
         }
         if let Some(lane) = lanes.iter_mut().find(is_own) {
             lane.note_clock(*way);

@@ -83,9 +83,10 @@ fn is_sound<R>(wanted: &[Wanted<'static>], limits: &PlanLimits, plan: &EventPlan
             "one recipe: {name}"
         );
         let events: usize = parts.iter().map(|part| part.plus.len()).sum();
-        match first.is_repeated {
-            true => assert!(parts.iter().all(|p| p.plus.len() == first.role.plus.len())),
-            false => assert_eq!(events, first.role.plus.len(), "{name}: each event once"),
+        if first.is_repeated {
+            assert!(parts.iter().all(|p| p.plus.len() == first.role.plus.len()))
+        } else {
+            assert_eq!(events, first.role.plus.len(), "{name}: each event once")
         }
         let is_whole = |part: &&RolePart| part.minus.len() == first.role.minus.len();
         assert!(parts.len() == 1 || parts.iter().all(is_whole) && first.role.minus.is_empty());
@@ -169,14 +170,13 @@ fn the_next_way_is_taken_where_the_best_is_not_here() {
         .filter(|way| way.role.name == "sq.reads.cxl.lines")
         .collect();
     assert_eq!(wanted.len(), 2);
-    let made = plan(
-        &wanted,
-        &LIMITS,
-        &mut |_, event| match event.name.contains("PMM") {
-            true => Err("no such event"),
-            false => Ok(()),
-        },
-    );
+    let made = plan(&wanted, &LIMITS, &mut |_, event| {
+        if event.name.contains("PMM") {
+            Err("no such event")
+        } else {
+            Ok(())
+        }
+    });
     let names = names(&made.lanes[0]);
     assert_eq!(names, [["OCR.READS_TO_CORE.CXL_MEM"]]);
     let none = plan(&wanted, &LIMITS, &mut |_, _| Err("no such event"));
@@ -244,7 +244,7 @@ proptest! {
         let plan = plan(&wanted, &limits, &mut |_, event| {
             asked += 1;
             let is_lacking = (event.name.len() as u64 * 7 + u64::from(event.name.as_bytes()[event.name.len() - 1])) % 8 < lacking;
-            match is_lacking { true => Err(()), false => Ok(()) }
+            if is_lacking { Err(()) } else { Ok(()) }
         });
         is_sound(&wanted, &limits, &plan);
     }

@@ -42,7 +42,6 @@ pub fn fit(base: &Profile, device: &str, curves: &[Curve]) -> Profile {
     best.expect("at least one share is tried").1
 }
 
-/// The curves of one device.
 pub fn of_device(device: &str, curves: &[Curve]) -> Vec<Curve> {
     curves
         .iter()
@@ -151,7 +150,6 @@ fn bounds(profile: &mut Profile, mix: LoadMix, mine: &[Curve], all: &[Curve]) {
     figures.probe_wait_ratio = (row.latency_ns / device_ns - 1.0).max(0.0);
 }
 
-/// All threads loaded all the time.
 fn is_whole(curve: &Curve, all: &[Curve]) -> bool {
     active_threads(curve, all) == f64::from(curve.threads)
 }

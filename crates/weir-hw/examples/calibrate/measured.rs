@@ -13,7 +13,6 @@ const HELD_OUT: &str = include_str!("../../data/loaded-latency-asic-cxl-held-out
 /// hardly moves while latency does, and saturation is compared instead.
 pub const COMPARED_BELOW: f64 = 0.97;
 
-/// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub delay: u32,
@@ -167,7 +166,6 @@ fn mean_and_worst(errors: &[(f64, u32)]) -> (f64, f64, u32) {
     worst.map_or((mean, 0.0, 0), |w| (mean, w.0, w.1))
 }
 
-/// Compares a profile with one curve.
 pub fn assess(profile: &Profile, curve: &Curve, active_threads: f64) -> Verdict {
     let mut device = LoadedDevice::new(profile);
     let (ratio, stores) = (curve.mix.write_ratio(), curve.mix.is_non_temporal());

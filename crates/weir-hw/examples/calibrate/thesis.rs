@@ -2,7 +2,7 @@
 //! The FPGA device of the CXL bandwidth-control thesis, of which only single figures are published:
 //! which of them the profile was made to meet, and what the others come out as.
 
-use weir_hw::DescriptionError;
+use weir_description::DescriptionError;
 use weir_hw::memory_device::Profile;
 use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
@@ -81,7 +81,6 @@ pub fn thesis(profile: &Profile) -> Thesis {
     of_burst(profile, 0.5 * (low + high))
 }
 
-/// What follows from a burst.
 pub fn of_burst(profile: &Profile, burst_ns: f64) -> Thesis {
     let mut device = with_burst(profile, burst_ns);
     let busy_ns = busy_at_hold(&mut device);
@@ -98,7 +97,6 @@ pub fn of_burst(profile: &Profile, burst_ns: f64) -> Thesis {
     }
 }
 
-/// Prints the figures as a table.
 pub fn report() -> Result<(), DescriptionError> {
     let profile = Profile::named("agilex-thesis")?;
     let fitted = thesis(&profile);

@@ -51,7 +51,6 @@ impl Bar for &[AtomicU64] {
 pub struct GroupRegion {
     /// Host-physical address of its first byte.
     pub base: u64,
-    /// Its size.
     pub size: Bytes,
 }
 
@@ -64,56 +63,35 @@ pub struct Lines {
     pub writes: u64,
 }
 
-/// Why counters cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountersError {
-    /// The register map holds 1 to `GROUP_COUNT_MAX` groups.
     #[error("{count} groups requested: the register map holds 1 to {max}", max = regmap::GROUP_COUNT_MAX)]
-    GroupCount {
-        /// How many were requested.
-        count: usize,
-    },
+    GroupCount { count: usize },
     /// A region is empty, or ends after the last address.
     #[error("group {group}: base {base:#x} and size {size_bytes:#x} are no region of memory")]
     Region {
-        /// Which one.
         group: usize,
-        /// Its base.
         base: u64,
-        /// Its size.
         size_bytes: u64,
     },
     /// Two regions share an address, so an access there would belong to both.
     #[error("groups {first} and {second} overlap at {at:#x}: an access belongs to one group")]
     Overlap {
-        /// The group that begins first.
         first: u32,
-        /// The one that begins inside it.
         second: u32,
         /// The first address they share.
         at: u64,
     },
-    /// The memory for the registers is too short.
     #[error("the BAR has {have_bytes:#x} bytes, the register map needs {need_bytes:#x}")]
-    BarTooShort {
-        /// Its length.
-        have_bytes: u64,
-        /// The length needed.
-        need_bytes: u64,
-    },
-    /// The memory handed over cannot hold registers.
+    BarTooShort { have_bytes: u64, need_bytes: u64 },
     #[error("shared memory at {address:#x}, {bytes} bytes: {problem}")]
     Shared {
-        /// Its address.
         address: usize,
-        /// Its length.
         bytes: usize,
-        /// The problem.
         problem: &'static str,
     },
 }
 
-/// The counters of one device.
 #[derive(Debug)]
 pub struct AccessCounters<B: Bar = Vec<AtomicU64>> {
     bar: B,
@@ -185,7 +163,6 @@ impl<B: Bar> AccessCounters<B> {
         );
     }
 
-    /// How many groups there are.
     pub fn group_count(&self) -> u32 {
         self.regions.len() as u32
     }
@@ -245,7 +222,6 @@ impl<B: Bar> AccessCounters<B> {
         Some(self.bar.words().get(index)?.load(Ordering::Acquire))
     }
 
-    /// The memory that holds the registers.
     pub fn bar(&self) -> &B {
         &self.bar
     }

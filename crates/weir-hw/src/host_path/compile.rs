@@ -6,9 +6,7 @@ use crate::host_path::machine::{HostMachine, MemoryRates};
 use crate::host_path::op::{Keeping, LineRequest, StreamOp};
 use crate::host_path::ssd::{SsdFigures, StoragePattern};
 
-/// Bytes of a line.
 const LINE_BYTES: f64 = 64.0;
-/// Nanoseconds of a second.
 const NS: f64 = 1e9;
 /// Streams of a mix at most.
 const STREAMS_MAX: usize = 64;
@@ -16,9 +14,9 @@ const STREAMS_MAX: usize = 64;
 /// Whether an SSD stream passes by the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMode {
-    /// It does: DMA alone.
+    /// The device writes to the program's memory itself: DMA alone.
     Direct,
-    /// It does not: the CPU copies each block.
+    /// The device does not: the CPU copies each block.
     Buffered,
 }
 
@@ -27,11 +25,10 @@ pub enum StorageMode {
 pub struct HostStream {
     /// `mmem`, `cxl` or `ssd`.
     pub target: String,
-    /// What they do.
     pub op: StreamOp,
-    /// How many, one a core.
+    /// Number of threads, each on a core of its own.
     pub threads: u32,
-    /// Of an SSD stream; left out: as the machine file says.
+    /// How an SSD stream moves its blocks; left out: as the machine file says.
     pub storage: Option<StorageMode>,
     /// The clock of its cores, GHz; left out: that of the file.
     pub ghz: Option<f64>,
@@ -42,43 +39,29 @@ pub struct HostStream {
 /// Why streams do not fit a machine.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MixError {
-    /// The machine has no such target.
     #[error("machine {machine} has no target `{target}`: it has {targets}")]
     Target {
-        /// Its name.
         machine: String,
-        /// What was asked for.
         target: String,
-        /// What there is.
         targets: String,
     },
-    /// The target cannot do this.
     #[error("{target} cannot do `{op}`: {target} does {ops}")]
     Op {
-        /// The target.
         target: String,
-        /// The op.
         op: &'static str,
-        /// What it can do.
         ops: String,
     },
-    /// The streams need more cores than there are.
     #[error("{threads} threads on the {cores} cores of {machine}: one thread a core, give fewer")]
     Threads {
-        /// All streams' threads.
         threads: u64,
-        /// Cores of the machine.
         cores: u32,
-        /// Its name.
         machine: String,
     },
-    /// The mix itself cannot be modelled.
     #[error("{0}")]
     Mix(String),
 }
 
 impl HostStream {
-    /// A stream without levers.
     #[must_use]
     pub fn new(target: &str, op: StreamOp, threads: u32) -> Self {
         HostStream {
@@ -93,7 +76,6 @@ impl HostStream {
 }
 
 impl HostMachine {
-    /// Targets that streams can name.
     #[must_use]
     pub fn targets(&self) -> Vec<&str> {
         let memories = self.memory.iter().map(|memory| memory.target.as_str());
@@ -168,7 +150,7 @@ fn flow(
 ) -> Result<Flow, MixError> {
     can_do(machine, stream)?;
     match (stream.op.pattern(), &machine.ssd) {
-        (Some(pattern), Some(ssd)) => storage_flow(machine, rates, stream, (pattern, ssd)),
+        (Some(pattern), Some(ssd)) => storage_flow(machine, rates, stream, pattern, ssd),
         _ => memory_flow(machine, rates, stream),
     }
 }
@@ -216,9 +198,10 @@ fn pool_of(machine: &HostMachine, memory: usize) -> usize {
 }
 
 fn work_ns(rates: &MemoryRates, is_write: bool) -> f64 {
-    let rate = match is_write {
-        true => rates.write_bytes_per_sec,
-        false => rates.read_bytes_per_sec,
+    let rate = if is_write {
+        rates.write_bytes_per_sec
+    } else {
+        rates.read_bytes_per_sec
     };
     LINE_BYTES / rate * NS
 }
@@ -255,9 +238,10 @@ fn memory_flow(
     let requests = stream.op.requests();
     let mut legs = Vec::with_capacity(requests.len());
     for request in &requests {
-        let memory = match request.is_to_dram {
-            true => memory_of(machine, "mmem", "this op writes to mmem")?,
-            false => target,
+        let memory = if request.is_to_dram {
+            memory_of(machine, "mmem", "this op writes to mmem")?
+        } else {
+            target
         };
         legs.push(leg(machine, rates, request, memory));
     }
@@ -283,13 +267,14 @@ fn dma(
     lines: u32,
 ) -> Leg {
     let iio = &machine.iio;
-    let (keeping, credits, part) = match pattern.is_write {
-        true => (Keeping::Held, iio.read_credits, 1.0),
-        false => (
+    let (keeping, credits, part) = if pattern.is_write {
+        (Keeping::Held, iio.read_credits, 1.0)
+    } else {
+        (
             Keeping::Posted,
             iio.write_credits,
             1.0 - iio.cached_write_part,
-        ),
+        )
     };
     let residence = rates[memory].idle_ns - machine.cores.path_ns;
     let inside = match keeping {
@@ -312,7 +297,8 @@ fn storage_flow(
     machine: &HostMachine,
     rates: &[MemoryRates],
     stream: &HostStream,
-    (pattern, ssd): (StoragePattern, &SsdFigures),
+    pattern: StoragePattern,
+    ssd: &SsdFigures,
 ) -> Result<Flow, MixError> {
     let memory = memory_of(machine, "mmem", "the SSD's buffers lie in mmem")?;
     let lines = ssd.lines();
@@ -323,19 +309,18 @@ fn storage_flow(
     let device = ssd.most_iops(pattern, machine.iio.link_bytes_per_sec) * lines / NS;
     let own_ns = ssd.own_ns(pattern, is_direct, cpu_ns) / lines;
     let by_cpu = f64::from(stream.threads) * lines / cpu_ns;
-    let (slots, legs, most) = match is_direct {
-        true => (stream.threads * ssd.depth, vec![dma], device.min(by_cpu)),
-        false => {
-            let copied = stream.op.requests().into_iter();
-            let mut legs: Vec<Leg> = copied
-                .map(|one| leg(machine, rates, &one, memory))
-                .collect();
-            // The next lines' loads may begin before the stores of these are done.
-            legs[0].buffers = ssd.copy_lines;
-            legs[1].buffers = 2 * ssd.copy_lines;
-            legs.push(dma);
-            (stream.threads, legs, device)
-        }
+    let (slots, legs, most) = if is_direct {
+        (stream.threads * ssd.depth, vec![dma], device.min(by_cpu))
+    } else {
+        let copied = stream.op.requests().into_iter();
+        let mut legs: Vec<Leg> = copied
+            .map(|one| leg(machine, rates, &one, memory))
+            .collect();
+        // The next lines' loads may begin before the stores of these are done.
+        legs[0].buffers = ssd.copy_lines;
+        legs[1].buffers = 2 * ssd.copy_lines;
+        legs.push(dma);
+        (stream.threads, legs, device)
     };
     Ok(Flow {
         slots,

@@ -28,7 +28,6 @@ const BURST_LINES: u64 = 64;
 pub struct EventPlan {
     /// Lines of all flows together.
     pub lines: u64,
-    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -56,11 +55,11 @@ struct Passage {
 #[derive(Clone, Debug)]
 struct SlotState {
     flow: u32,
-    /// Free buffers of each leg.
+    /// The free buffers of each leg.
     free: Vec<u32>,
     /// How many lines are done with the leg before and wait for a buffer of this one.
     waiting: Vec<u32>,
-    /// Of a serial flow: lines of this round that are still to be sent.
+    /// In a serial flow, the lines of this round that are still to be sent.
     left: u32,
     /// It has no buffer, or waits for its round to end.
     is_asleep: bool,
@@ -68,10 +67,8 @@ struct SlotState {
     is_granted: bool,
 }
 
-/// What waits for a credit.
 #[derive(Clone, Copy, Debug)]
 enum Taker {
-    /// A slot that sends its next line.
     Slot(u32),
     /// A line that comes from the leg before.
     Line(u32),
@@ -84,7 +81,6 @@ struct Credits {
     queue: VecDeque<Taker>,
 }
 
-/// One slice of a pool.
 #[derive(Clone, Debug)]
 struct SliceState {
     free: u32,
@@ -99,17 +95,14 @@ struct PathRun<'a> {
     passages: Vec<Passage>,
     unused: Vec<u32>,
     slots: Vec<SlotState>,
-    /// By flow and leg.
     credits: Vec<Vec<Option<Credits>>>,
     next_grant_ps: Vec<u64>,
-    /// By pool and slice.
     slices: Vec<Vec<SliceState>>,
-    /// By memory and server: when it is free.
+    /// For each memory, and each of its servers, the time at which it is free, in picoseconds.
     servers: Vec<Vec<u64>>,
     tally: Tally,
 }
 
-/// Simulates it.
 #[must_use]
 pub fn simulate(network: &PathNetwork, plan: EventPlan) -> PathOutcome {
     let mut host = PathRun::new(network, plan.seed);
@@ -329,9 +322,10 @@ impl<'a> PathRun<'a> {
             self.tally.flow_admitted[flow] += 1;
         }
         let is_cached = leg.memory_part < 1.0 && self.random.unit() >= leg.memory_part;
-        let stay = match is_cached {
-            true => (self.network.lookup_ns * PS) as u64,
-            false => self.serve(leg.memory, leg.work_ns),
+        let stay = if is_cached {
+            (self.network.lookup_ns * PS) as u64
+        } else {
+            self.serve(leg.memory, leg.work_ns)
         };
         self.tally.pool_residence_ps[leg.pool] += stay;
         if passage.leg == 0 {
@@ -343,7 +337,8 @@ impl<'a> PathRun<'a> {
         }
     }
 
-    /// How long a line that is admitted now stays.
+    /// How long a line that is admitted now stays. Lines are drawn to the memory's servers, each of which is
+    /// slower by the number of them, and wait for their own. The idle part varies by 5 % up and down.
     fn serve(&mut self, memory: usize, work_ns: f64) -> u64 {
         let figures = self.network.memories[memory];
         let servers = &mut self.servers[memory];

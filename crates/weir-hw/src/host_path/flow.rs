@@ -39,16 +39,13 @@ pub struct Flow {
     pub legs: Vec<Leg>,
 }
 
-/// A pool of trackers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackerPool {
-    /// Entries.
     pub count: u32,
     /// Slices that share them out, each with a queue of its own.
     pub slices: u32,
 }
 
-/// A memory behind a pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathMemory {
     /// From admission to data while all is idle, nanoseconds.
@@ -57,14 +54,10 @@ pub struct PathMemory {
     pub servers: u32,
 }
 
-/// All of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathNetwork {
-    /// The streams.
     pub flows: Vec<Flow>,
-    /// The pools.
     pub pools: Vec<TrackerPool>,
-    /// The memories.
     pub memories: Vec<PathMemory>,
     /// How long a line that the cache answers has its tracker, nanoseconds.
     pub lookup_ns: f64,

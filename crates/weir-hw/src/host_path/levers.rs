@@ -7,15 +7,14 @@
 use crate::host_path::compile::{HostStream, MixError, compile};
 use crate::host_path::machine::HostMachine;
 use crate::host_path::solver::solve;
-use crate::server::machine::ranges::short;
 use serde::{Deserialize, Serialize};
+use weir_description::short;
 
 /// How a core's bandwidth answers to a value of MBA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 #[serde(rename_all = "lowercase")]
 pub enum MbaLaw {
-    /// In proportion.
     Linear,
     /// In steps of a tenth, rounded up; above 0.6 all are 0.9.
     Steps,
@@ -31,9 +30,10 @@ impl MbaLaw {
             MbaLaw::Linear => value,
             MbaLaw::Steps => {
                 let tenths = (value * 10.0 - 1e-9).ceil();
-                match tenths > 6.0 && tenths < 10.0 {
-                    true => 0.9,
-                    false => tenths / 10.0,
+                if tenths > 6.0 && tenths < 10.0 {
+                    0.9
+                } else {
+                    tenths / 10.0
                 }
             }
             MbaLaw::Floor => value.max(1.0 / 3.0),
@@ -56,7 +56,6 @@ impl TryFrom<String> for MbaLaw {
     }
 }
 
-/// A lever and its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lever {
     /// A CPU quota: all threads run for this part of the time, together.
@@ -80,28 +79,16 @@ pub enum Lever {
     RegulatorAfter(f64),
 }
 
-/// Why a lever cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LeverError {
-    /// There is none of this name.
     #[error("no lever is called `{name}`: use one of {names}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The names.
-        names: String,
-    },
-    /// A value is out of range.
+    Unknown { name: String, names: String },
     #[error("lever {name} is {}: {allowed}", short(*.value))]
     Value {
-        /// The lever.
         name: &'static str,
-        /// Its value.
         value: f64,
-        /// The range.
         allowed: String,
     },
-    /// The streams do not fit the machine.
     #[error(transparent)]
     Mix(#[from] MixError),
 }
@@ -111,7 +98,6 @@ pub enum LeverError {
 pub struct LeverPhase {
     /// The part, 0 to 1; those of all phases add up to 1.
     pub part: f64,
-    /// The machine.
     pub machine: HostMachine,
     /// The streams; a background that does not run is not among them.
     pub streams: Vec<HostStream>,
@@ -154,13 +140,16 @@ impl Lever {
                 names: names.join(", "),
             });
         };
-        let within = |low: f64, high: f64| match (low..=high).contains(&value) {
-            true => Ok(value),
-            false => Err(LeverError::Value {
-                name,
-                value,
-                allowed: format!("{} to {} is allowed", short(low), short(high)),
-            }),
+        let within = |low: f64, high: f64| {
+            if (low..=high).contains(&value) {
+                Ok(value)
+            } else {
+                Err(LeverError::Value {
+                    name,
+                    value,
+                    allowed: format!("{} to {} is allowed", short(low), short(high)),
+                })
+            }
         };
         let levers = &machine.levers;
         let mba = |law| Ok(Lever::Mba(within(levers.mba_least, 1.0)?, law));
@@ -228,7 +217,7 @@ impl Lever {
                 }
             }
         }
-        Ok(phases(machine, streams, background, (quota, at_a_time)))
+        Ok(phases(machine, streams, background, quota, at_a_time))
     }
 }
 
@@ -279,7 +268,8 @@ fn phases(
     machine: HostMachine,
     streams: Vec<HostStream>,
     background: usize,
-    (quota, at_a_time): (f64, Option<f64>),
+    quota: f64,
+    at_a_time: Option<f64>,
 ) -> Vec<LeverPhase> {
     let mut running = streams.clone();
     for stream in &mut running[background..] {

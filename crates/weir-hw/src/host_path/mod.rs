@@ -26,7 +26,7 @@ mod levers;
 mod machine;
 mod op;
 mod outcome;
-mod ranges;
+mod relations;
 mod solver;
 mod ssd;
 mod tally;

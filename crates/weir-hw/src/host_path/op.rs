@@ -7,16 +7,14 @@ use crate::host_path::ssd::StoragePattern;
 /// When the buffer of a request is free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// When the data is back.
+    /// The buffer is free when the data is back.
     Held,
-    /// At admission.
     Posted,
 }
 
 /// What a stream does, by the names of `weir bench interference`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StreamOp {
-    /// Independent loads.
     Ld,
     /// Loads that each need the one before: one line under way.
     LdChase,
@@ -24,9 +22,7 @@ pub enum StreamOp {
     St,
     /// Stores, each line written back at once by CLWB.
     StClwb,
-    /// Non-temporal stores.
     Ntst,
-    /// MOVDIR64B into the target.
     Movdir64b,
     /// MOVDIR64B from the target into DRAM: a load there, a posted write here.
     Movdir64bFrom,
@@ -36,9 +32,7 @@ pub enum StreamOp {
     RepMovsb,
     /// Loads of lines that CLFLUSH removed.
     LdFlush,
-    /// Random reads of an SSD.
     RandRead,
-    /// Random writes of an SSD.
     RandWrite,
     /// Sequential reads of an SSD.
     Read,
@@ -46,7 +40,6 @@ pub enum StreamOp {
     Write,
 }
 
-/// One request of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineRequest {
     pub is_write: bool,
@@ -85,7 +78,6 @@ const fn posted(kind: RequestKind) -> LineRequest {
 }
 
 impl StreamOp {
-    /// All, memory's first.
     pub const ALL: [StreamOp; 14] = [
         StreamOp::Ld,
         StreamOp::LdChase,
@@ -124,13 +116,11 @@ impl StreamOp {
         }
     }
 
-    /// The op of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<StreamOp> {
         StreamOp::ALL.into_iter().find(|op| op.name() == name)
     }
 
-    /// Whether it is an SSD's.
     #[must_use]
     pub fn is_storage(self) -> bool {
         self.pattern().is_some()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What either form answers, in steady state.
 
-/// What a flow gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowOutcome {
     /// Lines per nanosecond: how often its first leg is done.
@@ -12,18 +11,15 @@ pub struct FlowOutcome {
     pub residence_ns: f64,
 }
 
-/// What a pool is filled with.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PoolOutcome {
     /// Mean wait of all that it admits, nanoseconds.
     pub wait_ns: f64,
-    /// Entries in use.
     pub occupancy: f64,
     /// Lines that it admits per nanosecond.
     pub lines_per_ns: f64,
 }
 
-/// How a memory is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryOutcome {
     /// From admission to data, nanoseconds; with the wait for the memory's server.
@@ -35,11 +31,8 @@ pub struct MemoryOutcome {
 /// The whole answer, in the order of the network's lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathOutcome {
-    /// The flows.
     pub flows: Vec<FlowOutcome>,
-    /// The pools.
     pub pools: Vec<PoolOutcome>,
-    /// The memories.
     pub memories: Vec<MemoryOutcome>,
 }
 

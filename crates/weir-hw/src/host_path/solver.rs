@@ -32,16 +32,18 @@ const QUEUE_MAX_NS: f64 = 1e12;
 /// Longer than any wait for a tracker, nanoseconds.
 const WAIT_MAX_NS: f64 = 1e13;
 
-/// The unknowns.
 #[derive(Clone)]
 struct Waits {
-    /// Of each pool.
     pool_ns: Vec<f64>,
-    /// Of each memory's server; infinite where posted lines alone are too many.
+    /// Mean wait at the server of each memory, in nanoseconds; infinite where posted lines alone are more
+    /// than it serves.
     queue_ns: Vec<f64>,
 }
 
-/// Solves it.
+/// Waits at all pools and servers at which the network is in balance.
+///
+/// A pool's wait is the least at which its lines fit into it, and what fits depends on the waits of the other
+/// pools; so each pool is solved by itself, in rounds, until nothing moves. With one pool one round is exact.
 #[must_use]
 pub fn solve(network: &PathNetwork) -> PathOutcome {
     let mut waits = Waits {
@@ -66,7 +68,11 @@ fn is_still(before: &[f64], after: &[f64]) -> bool {
     pairs.all(|(a, b)| a == b || (a - b).abs() <= STILL * (a.abs() + b.abs()))
 }
 
-/// Sets a pool's wait to the least at which its lines fit into it.
+/// Sets a pool's wait to the least at which its lines fit into it, by halving.
+///
+/// At the wait that is found a server's queue may end at once: below it the queue is long, above it there is
+/// none, and neither fills the pool. Then it is that queue which fills it, and [`fill`] gives it what is
+/// left. The solver gave 0 for such a queue at first.
 fn pool_wait(network: &PathNetwork, waits: &mut Waits, pool: usize) {
     let entries = f64::from(network.pools[pool].count);
     let is_too_full = |waits: &mut Waits, wait_ns: f64| {
@@ -187,7 +193,8 @@ fn hold_ns(network: &PathNetwork, waits: &Waits, leg: &Leg) -> f64 {
     }
 }
 
-/// Lines per nanosecond of a flow: the least that any of its limits allows.
+/// Lines per nanosecond of a flow: the least that any of its limits allows. Little's law gives each of them:
+/// buffers, or credits, ÷ the time for which a line has one.
 fn rate(network: &PathNetwork, waits: &Waits, flow: &Flow) -> f64 {
     let slots = f64::from(flow.slots);
     let mut least = flow.most_per_ns;

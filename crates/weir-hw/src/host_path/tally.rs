@@ -7,7 +7,6 @@ use crate::host_path::outcome::{FlowOutcome, MemoryOutcome, PathOutcome, PoolOut
 /// Picoseconds of a nanosecond: times are whole numbers, so that their order is exact.
 pub(super) const PS: f64 = 1e3;
 
-/// Sums since counting began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub done: Vec<u64>,

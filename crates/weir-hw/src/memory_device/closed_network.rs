@@ -17,10 +17,13 @@
 //! units of a burst `s` (M/G/1 with `E[S²]/E[S] = s`): *more* the more is requested. The two meet at
 //! exactly one latency. No cap is needed: when windows are full, `L = N·W·64/B` comes out.
 //!
-//! A window holds the lines that a core *reads*; write-backs queue at the device and take no place in it.
-//! A core that reads `Rᵢ` lines at once, with a part `ωᵢ` of its lines being writes, therefore has
-//! `Wᵢ = Rᵢ/(1−ωᵢ)` lines out. Non-temporal stores are posted: the queue that all cores share bounds them
-//! (`shared_lines`).
+//! A window holds the lines that a core *reads*; write-backs queue at the device and take no place in it. A
+//! core that reads `Rᵢ` lines at once, with a part `ωᵢ` of its lines being writes, therefore has `Wᵢ =
+//! Rᵢ/(1−ωᵢ)` lines out. Non-temporal stores are posted: the queue that all cores share bounds them
+//! (`shared_lines`). At first a table of lines in flight stood for all of this, read off the numbers of
+//! threads that were measured (4, 16, 46): at 2, 8 and 32 threads it was up to 46 % off near saturation. On
+//! curves that no figure was taken from, the worst error is 9.6 % with write-backs outside of windows and
+//! 12.7 % without, and 7.7 % with the shared queue and 51.9 % without (docs/evidence/device-model.md).
 //!
 //! Many threads cost bandwidth, because the device meets as many sequences of addresses: above
 //! `overload_from_lines` all capacities shrink, by up to the mix's `overload_loss_ratio`. The load is counted
@@ -40,14 +43,15 @@ use crate::memory_device::rw_mix::{MixPoint, Mixes};
 use crate::memory_device::solver_terms::{Demand, RequestRates, RequesterTerms, Station, clamp_to};
 use crate::memory_device::tail;
 
-/// Offered lines are those that would be out at this many times the idle latency: well past every
-/// knee, so that cores that can fill the device count fully and nearly idle ones hardly.
+/// Offered lines are those that would be out at this many times the idle latency: well past every knee, so
+/// that cores that can fill the device count fully and nearly idle ones hardly.
 pub const OFFERED_AT_IDLES: f64 = 4.0;
 
 const ITERATIONS_MAX: u32 = 80;
 /// Relative size of the last step of the search for a latency; the error after it is at most a tenth of this.
 const TOLERANCE: f64 = 1e-6;
-/// Guesses of the mix; the first is the last solution's, mostly good enough.
+/// Guesses of the mix at most. The first guess is the mix of the last solution, which is mostly good enough:
+/// that halves the passes for the same answer.
 const MIXES_MAX: u32 = 8;
 
 /// Cores of one kind, which request lines from the device.
@@ -61,7 +65,6 @@ pub struct Requester {
     pub busy_ns: f64,
     /// Part of its lines that are writes at the device, 0 to 1, write-backs included.
     pub write_ratio: f64,
-    /// Whether its writes are non-temporal stores.
     pub is_non_temporal: bool,
     /// Hardware threads that request on each of these cores; less than one counts as one.
     pub threads_per_core: f64,
@@ -72,7 +75,8 @@ pub struct Requester {
 pub struct OfferedLoad {
     /// Lines, with a window for each thread.
     pub lines: f64,
-    /// As many equal cores would offer as unevenly as these do; 0 is any number.
+    /// The number of equal cores that would offer their load as unevenly as these do; 0 stands for any
+    /// number.
     pub sources: f64,
 }
 
@@ -84,15 +88,12 @@ pub struct Equilibrium {
     /// Lines per second of one core, for each requester in the order given; for a kind without cores,
     /// the rate that one core would get.
     pub lines_per_sec: Vec<f64>,
-    /// Bytes per second from the device.
     pub read_bytes_per_sec: f64,
-    /// Bytes per second to the device.
     pub write_bytes_per_sec: f64,
     /// How busy the limiting part of the device is, 0 to 1.
     pub utilization: f64,
     /// Lines in flight.
     pub outstanding_lines: f64,
-    /// Load class that the device reports.
     pub devload: DevLoad,
     /// Mean wait for work in progress, a part of the latency.
     pub queued_ns: f64,
@@ -124,7 +125,6 @@ pub struct LoadedDevice {
 }
 
 impl LoadedDevice {
-    /// A device as calibrated.
     pub fn new(profile: &Profile) -> Self {
         let line_ns = |rate: Option<f64>| rate.map_or(0.0, |rate| 64e9 / rate);
         LoadedDevice {
@@ -141,7 +141,6 @@ impl LoadedDevice {
         }
     }
 
-    /// Its profile.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }

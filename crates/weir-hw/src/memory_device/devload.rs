@@ -7,9 +7,9 @@ pub enum DevLoad {
     /// At most a quarter of the queue is used.
     #[default]
     Light,
-    /// At most half.
+    /// The queue is at most half full.
     Optimal,
-    /// At most three quarters.
+    /// The queue is at most three quarters full.
     ModerateOverload,
     /// More.
     SevereOverload,

@@ -32,14 +32,12 @@ const PICOS: f64 = 1000.0;
 /// Time over which the load that the rise follows is averaged.
 const LOAD_NS: f64 = 5_000.0;
 
-/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedRun {
     /// Mean latency, nanoseconds.
     pub latency_ns: f64,
     /// Both directions together.
     pub bytes_per_sec: f64,
-    /// Bytes per second from the device.
     pub read_bytes_per_sec: f64,
     /// Part of the accesses that found the queue in each class, light first.
     pub devload_ratios: [f64; 4],
@@ -69,7 +67,6 @@ impl SimulatedRun {
     }
 }
 
-/// One core.
 struct Core {
     window: u32,
     out: u32,
@@ -83,7 +80,6 @@ struct Core {
     waits_for_itself: bool,
 }
 
-/// An event of a core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Ready,
@@ -259,7 +255,6 @@ fn cores_of(requesters: &[Requester], windows: &[(f64, f64)]) -> Vec<Core> {
     cores
 }
 
-/// Sums over the counted accesses.
 struct RunTotals {
     wanted: usize,
     /// Lines still to come before counting begins.

@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Slots per calendar word: the low half of a word is a bit set, the high half its era.
 const SLOTS_PER_WORD: u64 = 32;
 
-/// Figures of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTimes {
     /// Time the device is busy with one line, nanoseconds; capacity is 64 bytes per this.
@@ -55,7 +54,6 @@ impl QueueModel {
         QueueModel { profile, calendar }
     }
 
-    /// Its figures.
     pub fn profile(&self) -> QueueTimes {
         self.profile
     }

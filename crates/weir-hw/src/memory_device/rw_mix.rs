@@ -5,7 +5,6 @@
 
 use crate::memory_device::profile::{MixFigures, Profile};
 
-/// A mix of reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct MixPoint {
     /// Part of the allocating requesters' lines that are writes.
@@ -89,7 +88,6 @@ struct Anchor {
 /// Least part of an allocating store's traffic that is reads: it reads the line first.
 const READ_LEAST: f64 = 0.5;
 
-/// All mixes of a profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Mixes {
     allocating: Vec<Anchor>,

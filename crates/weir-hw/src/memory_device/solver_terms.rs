@@ -123,7 +123,6 @@ impl RequesterTerms {
     }
 }
 
-/// Between 0 and `max`; NaN is 0.
 pub(crate) fn clamp_to(value: f64, max: f64) -> f64 {
     if value > 0.0 { value.min(max) } else { 0.0 }
 }

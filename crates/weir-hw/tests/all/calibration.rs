@@ -11,7 +11,7 @@ const MEAN_MAX: f64 = 0.05;
 const WORST_MAX: f64 = 0.15;
 const HELD_OUT_MEAN_MAX: f64 = 0.04;
 const SATURATION_MAX: f64 = 0.10;
-/// Of curves with a probe that shares its core: 13 to 39 % was found.
+/// Largest error of a curve whose probe shares its core with a loader: 13 to 39 % was found.
 const CROWDED_MAX: f64 = 0.4;
 
 /// The first of two runs that the file calls the same has 11 cores and the second hardware threads of six
@@ -56,7 +56,7 @@ fn every_curve_is_met() {
             verdict.saturation_bandwidth.abs() <= 0.05,
             "{name}: {verdict}"
         );
-        // Point per delay: what `weir-eval device` prints. Looser, see docs/explanation/device-model.md.
+        // Point per delay: what `weir-lab device` prints. Looser, see docs/explanation/device-model.md.
         assert!(verdict.delay_latency[0] <= 0.17, "{name}: {verdict}");
         assert!(verdict.delay_bandwidth[0] <= 0.05, "{name}: {verdict}");
     }
@@ -90,7 +90,7 @@ fn curves_that_were_held_out_are_met() {
     assert!(rows > 200.0, "{rows} rows are compared");
 }
 
-/// As if a write-back took a place in its core's window.
+/// Changes the profile as if a write-back took a place in its core's window.
 fn all_in_the_window(profile: &mut Profile) {
     for mix in &mut profile.mix {
         (mix.read_window_lines, mix.early_ns) = (None, 0.0);

@@ -96,7 +96,7 @@ proptest! {
             for (requesters, within) in [(&of_one[..], 1e-7), (&of_two[..], 1e-3)] {
                 let mut warm = LoadedDevice::new(&profile);
                 solve(&mut warm, &[reader(first, 0.0)]);
-                // With several mixes the last solution's is the first guess.
+                // Where there are several mixes the last solution is the first guess.
                 let warm = solve(&mut warm, requesters);
                 let cold = solve(&mut LoadedDevice::new(&profile), requesters);
                 prop_assert!((warm.latency_ns / cold.latency_ns - 1.0).abs() < within);
@@ -118,7 +118,7 @@ proptest! {
         }
     }
 
-    /// Of reads alone: with stores the mix decides what a window holds.
+    /// Only reads are tried: with stores the mix decides what a window holds.
     #[test]
     fn more_readers_get_no_more_each(
         cores in 0.1f64..300.0, more in 0.0f64..50.0, busy_ns in 0.0f64..200.0,

@@ -16,23 +16,9 @@ mod simplex;
 #[allow(dead_code)]
 mod thesis;
 
-// The mixes of the comparison of DRAM orders.
-#[path = "../../examples/dram_orders/mixes.rs"]
-#[allow(dead_code)]
-mod mixes;
-
-// The cases that the RTL of the LZ4 engines is run with too.
-#[path = "../../examples/lz4_vectors/cases.rs"]
-mod lz4_cases;
-
 mod access_counters;
 mod calibration;
 mod closed_network;
-mod dram;
-mod engines;
 mod event_sim;
 mod host_path;
-mod lz4;
 mod profile;
-mod server;
-mod type2;

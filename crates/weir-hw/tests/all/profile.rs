@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles: what is built in can be read, and what is wrong is named.
 
-use weir_hw::DescriptionError;
+use weir_description::DescriptionError;
 use weir_hw::memory_device::Profile;
 
 const GOOD: &str = include_str!("../../profiles/agilex-i.toml");
@@ -47,7 +47,7 @@ fn wrong_files_are_refused_with_reason_and_place() {
         (
             "idle_ns = 355.3",
             "idle_ns = 0.0",
-            ["device.idle_ns", "1 to 1e6"],
+            ["device.idle_ns", "1 to 1000000"],
         ),
         (
             "idle_ns = 355.3",

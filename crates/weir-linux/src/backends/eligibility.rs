@@ -79,6 +79,19 @@ impl BackendContext {
         watched: &Watched,
         dir: &OwnedFd,
     ) -> Result<FreshMembers<'_>, OutcomeKind> {
+        let kind = match &watched.source {
+            WorkloadSource::Cgroup(leaf) => Some(leaf.kind),
+            _ => None,
+        };
+        if kind == Some(LeafKind::Delegated) {
+            // Neither the kernel's threads nor weir can be in there without its path saying so, and only its
+            // own tasks wait for those that its owner has made real-time.
+            return Ok(FreshMembers {
+                rules: &self.rules,
+                processes: Vec::new(),
+                threads: Vec::new(),
+            });
+        }
         let inside = match &watched.source {
             WorkloadSource::Cgroup(leaf) if leaf.kind == LeafKind::Container => {
                 let read = leaf.pids(None, self.root.as_fd(), &mut self.buffer);

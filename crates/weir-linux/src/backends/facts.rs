@@ -13,7 +13,6 @@ use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::{Actuator, Fact, Lever};
 use weir_core::{Description, Missing, Nanos};
 
-/// Facts of all back ends.
 pub(crate) fn facts(options: &Options) -> Vec<Fact> {
     let roots = &options.roots;
     vec![
@@ -103,12 +102,13 @@ pub(crate) fn scheduler_in_use(description: &mut Description, takes_all: bool) {
 /// Whether weir's own scheduler could limit here. Nothing is lacking where it cannot: `cpu.max` is there.
 fn scheduler(roots: &Roots) -> Fact {
     let report = roots.run.join(REPORT);
-    let before = match report.exists() {
-        true => format!(
+    let before = if report.exists() {
+        format!(
             "; the kernel has taken it out before, see {}",
             report.display()
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     let value = match refusal(roots) {
         None => Ok(format!(

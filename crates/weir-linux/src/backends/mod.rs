@@ -49,7 +49,6 @@ pub(crate) const LIMITS: BookSpec = BookSpec {
         LeaseKind::of::<CpuMaxLease>(),
         LeaseKind::of::<ScxThread>(),
     ],
-    earlier: None,
 };
 
 /// A way to put limits in force.
@@ -83,6 +82,11 @@ pub(crate) trait Backend {
     /// What the device counters showed.
     fn on_counts(&self, _: &[GroupReading]) {}
 
+    /// How often another program has written a limit that weir holds, where it looks.
+    fn limit_rewrites(&self) -> Option<u64> {
+        None
+    }
+
     /// What a scheduler of weir's own did so far.
     fn sched_stats(&self) -> Option<SchedStats> {
         None
@@ -92,7 +96,6 @@ pub(crate) trait Backend {
 /// What all back ends need, lent to each for a call.
 pub(crate) struct BackendContext {
     pub(crate) leases: LeaseBook,
-    /// The root of the cgroup tree.
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) proc: Arc<OwnedFd>,
     pub(crate) rules: Rules,
@@ -127,12 +130,11 @@ pub(crate) struct Backends {
 }
 
 impl Backends {
-    /// Takes the right to limit, and restores what a weir that died has left changed.
+    /// Takes the right to limit, and restores what a weir process that died has left changed.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
         self.context.leases.claim()
     }
 
-    /// The one in use.
     pub(crate) fn active(&self) -> &dyn Backend {
         match &self.sched_ext {
             Some(scx) => scx,
@@ -171,8 +173,8 @@ impl Backends {
         outcomes
     }
 
-    /// What is in the journal and no back end holds any more, as what an earlier weir left and could not be
-    /// restored, or a process that could not be brought back.
+    /// What is in the journal and no back end holds any more, as what an earlier weir process left and could
+    /// not be restored, or a process that could not be brought back.
     fn release_rest(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
         match self.context.leases.undo_all() {
             Ok(report) => {
@@ -187,7 +189,7 @@ impl Backends {
         }
     }
 
-    /// As if killed: descriptors close, nothing is restored.
+    /// weir is killed: descriptors close, and nothing is restored.
     #[cfg(test)]
     pub(crate) fn crash(&mut self) {
         self.cpu_max.holds.clear();

@@ -18,12 +18,11 @@ use weir_core::seam::plan::OutcomeKind;
 /// Most entries of a cgroup's directory that are read.
 const BELOW_MAX: usize = 8192;
 
-/// Where a process is.
 pub(crate) struct Home {
     pub(crate) path: Vec<u8>,
     /// Nothing in the root cgroup, which has no limit.
     pub(crate) dir: Option<OwnedFd>,
-    /// Processes that share it.
+    /// Other processes that share the cgroup.
     pub(crate) others: usize,
     /// Whether cgroups below it would be limited with it. Those of a threaded domain have no processes of
     /// their own.
@@ -31,6 +30,10 @@ pub(crate) struct Home {
 }
 
 /// Finds the cgroup of a process that is still the one that was seen.
+///
+/// The cgroup of a process is asked each time and never remembered, because processes are moved. How many
+/// others are in it, and whether there are cgroups below, decides whether a limit would hit the process alone
+/// (ADR 13).
 pub(crate) fn home(
     root: BorrowedFd<'_>,
     proc: &OwnedFd,

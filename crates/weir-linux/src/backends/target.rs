@@ -28,7 +28,11 @@ fn shared(home: &Home) -> Option<String> {
 impl BackendContext {
     /// The cgroup to limit a workload by: its directory and its path.
     ///
+    /// A cgroup is opened by its path and compared by its inode: one that was removed and made again under
+    /// the same name is another one.
+    ///
     /// # Errors
+    ///
     /// There is none that limits this workload alone.
     pub(crate) fn target(
         &mut self,
@@ -72,12 +76,13 @@ impl BackendContext {
     fn must_be_unchanged(&self, dir: &OwnedFd, path: &[u8]) -> Result<(), OutcomeKind> {
         let name = escape(path);
         let inode = inode(dir).map_err(|e| outcome(e, &name))?.st_ino;
-        match self.leases.has_cgroup(inode) {
-            false => Ok(()),
-            true => Err(OutcomeKind::Refused(format!(
+        if !self.leases.has_cgroup(inode) {
+            Ok(())
+        } else {
+            Err(OutcomeKind::Refused(format!(
                 "weir has changed {name} already, for another process or before its last end, and has not \
                  restored it: if this stays so, end weir and call weir reset"
-            ))),
+            )))
         }
     }
 

@@ -6,25 +6,24 @@
 use weir_core::seam::observation::{GroupReading, Use};
 use weir_core::{Bytes, GroupId, Nanos, Reading};
 
-/// A group that moves less is quiet, in bytes per second: less than a page in a scheduler tick.
-const QUIET_BYTES_PER_SEC: u128 = 1 << 20;
+/// A group that moves less is idle, in bytes per second: less than a page in a scheduler tick.
+const IDLE_BYTES_PER_SEC: u128 = 1 << 20;
 
-/// The groups that were quiet.
 #[derive(Debug, Default)]
-pub(crate) struct Quiet {
+pub(crate) struct IdleGroups {
     before: Vec<GroupReading>,
     groups: Vec<GroupId>,
 }
 
-impl Quiet {
-    /// Takes in the counters of a tick. A group with an unknown count is not quiet.
+impl IdleGroups {
+    /// Takes in the counters of a tick. A group with an unknown count is not idle.
     pub(crate) fn follow(&mut self, now: &[GroupReading]) {
         self.groups.clear();
         for (before, now) in self.before.iter().zip(now) {
-            let is_quiet = before.id == now.id
-                && is_quiet(&before.read_bytes, &now.read_bytes)
-                && is_quiet(&before.write_bytes, &now.write_bytes);
-            if is_quiet {
+            let is_idle = before.id == now.id
+                && is_idle(&before.read_bytes, &now.read_bytes)
+                && is_idle(&before.write_bytes, &now.write_bytes);
+            if is_idle {
                 self.groups.push(now.id);
             }
         }
@@ -32,21 +31,20 @@ impl Quiet {
         self.before.extend_from_slice(now);
     }
 
-    /// Whether all of these groups were quiet.
-    pub(crate) fn are(&self, uses: &[Use]) -> bool {
+    pub(crate) fn hold_all(&self, uses: &[Use]) -> bool {
         uses.iter().all(|use_| self.groups.contains(&use_.group))
     }
 }
 
-fn is_quiet(before: &Reading<Bytes>, now: &Reading<Bytes>) -> bool {
+fn is_idle(before: &Reading<Bytes>, now: &Reading<Bytes>) -> bool {
     let (Some(from), Some(to)) = (before.ok(), now.ok()) else {
         return false;
     };
     let span = now.at.since(before.at).unwrap_or(Nanos(0));
-    // A counter that went back or around is not quiet.
+    // A counter that went back or around is not idle.
     let moved = to.0.checked_sub(from.0);
     moved.is_some_and(|bytes| {
-        u128::from(bytes) * 1_000_000_000 < QUIET_BYTES_PER_SEC * u128::from(span.0)
+        u128::from(bytes) * 1_000_000_000 < IDLE_BYTES_PER_SEC * u128::from(span.0)
     })
 }
 
@@ -85,31 +83,31 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_quiet_while_both_counters_hardly_move() {
-        let mut quiet = Quiet::default();
-        quiet.follow(&[seen(0, 0, Some(5), 0), seen(1, 0, Some(0), 0)]);
-        assert!(!quiet.are(&uses(&[0])), "one reading is no difference");
+    fn a_group_is_idle_while_both_counters_hardly_move() {
+        let mut idle = IdleGroups::default();
+        idle.follow(&[seen(0, 0, Some(5), 0), seen(1, 0, Some(0), 0)]);
+        assert!(!idle.hold_all(&uses(&[0])), "one reading is no difference");
         let second = 1 << 20;
-        quiet.follow(&[
+        idle.follow(&[
             seen(0, 1000, Some(5), 0),
             seen(1, 1000, Some(second - 1), 7),
         ]);
-        assert!(quiet.are(&uses(&[0, 1])) && quiet.are(&[]));
-        assert!(!quiet.are(&uses(&[0, 2])), "a group that is not there");
-        quiet.follow(&[
+        assert!(idle.hold_all(&uses(&[0, 1])) && idle.hold_all(&[]));
+        assert!(!idle.hold_all(&uses(&[0, 2])), "a group that is not there");
+        idle.follow(&[
             seen(0, 2000, Some(5), 0),
             seen(1, 2000, Some(2 * second - 1), 7),
         ]);
-        assert!(quiet.are(&uses(&[0])) && !quiet.are(&uses(&[1])));
-        quiet.follow(&[
+        assert!(idle.hold_all(&uses(&[0])) && !idle.hold_all(&uses(&[1])));
+        idle.follow(&[
             seen(0, 3000, Some(5), second),
             seen(1, 3000, Some(2 * second), 7),
         ]);
-        assert!(!quiet.are(&uses(&[0])), "writes count, too");
+        assert!(!idle.hold_all(&uses(&[0])), "writes count, too");
     }
 
     #[test]
-    fn what_is_not_known_is_not_quiet() {
+    fn what_is_not_known_is_not_idle() {
         for (before, now) in [
             (seen(0, 0, None, 0), seen(0, 1000, Some(0), 0)),
             (seen(0, 0, Some(0), 0), seen(0, 1000, None, 0)),
@@ -117,15 +115,15 @@ mod tests {
             (seen(0, 0, Some(0), 0), seen(0, 0, Some(0), 0)),
             (seen(1, 0, Some(0), 0), seen(0, 1000, Some(0), 0)),
         ] {
-            let mut quiet = Quiet::default();
-            quiet.follow(std::slice::from_ref(&before));
-            quiet.follow(std::slice::from_ref(&now));
-            assert!(!quiet.are(&uses(&[0])), "{now:?}");
+            let mut idle = IdleGroups::default();
+            idle.follow(std::slice::from_ref(&before));
+            idle.follow(std::slice::from_ref(&now));
+            assert!(!idle.hold_all(&uses(&[0])), "{now:?}");
         }
-        let mut quiet = Quiet::default();
-        quiet.follow(&[seen(0, 0, Some(0), 0)]);
-        quiet.follow(&[]);
-        quiet.follow(&[seen(0, 1000, Some(0), 0)]);
-        assert!(!quiet.are(&uses(&[0])));
+        let mut idle = IdleGroups::default();
+        idle.follow(&[seen(0, 0, Some(0), 0)]);
+        idle.follow(&[]);
+        idle.follow(&[seen(0, 1000, Some(0), 0)]);
+        assert!(!idle.hold_all(&uses(&[0])));
     }
 }

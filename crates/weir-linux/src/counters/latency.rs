@@ -30,7 +30,6 @@ fn found(
     }
 }
 
-/// For `weir doctor`.
 pub(crate) fn fact(roots: &Roots, topology: &Topology, counters: &Counters) -> Fact {
     fact_of(
         found(roots, topology, counters)

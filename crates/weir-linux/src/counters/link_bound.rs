@@ -20,7 +20,8 @@ use weir_core::{Bytes, DeviceId, GroupId, Missing, Reading};
 /// The time of a reading may be off by as long as a tick's reads take, and counters may be read late: a link
 /// is believed twice what it carries.
 const MARGIN: f64 = 2.0;
-/// A capacity is a nominal figure: as in weir-core's counters.
+/// A capacity that an operator states is a nominal figure, which a device may exceed: counts are believed up
+/// to this many times it.
 const CAPACITY_MARGIN: f64 = 8.0;
 /// Transfers per second and lanes that PCIe knows (6.0: 64 GT/s).
 const GIGATRANSFERS_MAX: f64 = 256.0;
@@ -30,7 +31,7 @@ const LANES_MAX: u64 = 32;
 #[derive(Default)]
 pub(crate) struct Bounds {
     most_per_sec: BTreeMap<DeviceId, f64>,
-    /// Reads and writes.
+    /// The checks of its reads and of its writes.
     gates: BTreeMap<GroupId, [CountCheck; 2]>,
 }
 
@@ -111,7 +112,6 @@ impl Bounds {
     }
 }
 
-/// A PCIe link as it is now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Link {
     gigatransfers_per_sec: f64,

@@ -41,7 +41,6 @@ use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, Reading};
 /// How long a lost device is left alone before it is tried again.
 const RETRY: Nanos = Nanos::from_millis(1000);
 
-/// What was found.
 pub(crate) struct Counters {
     pub(crate) devices: Vec<Device>,
     pub(crate) groups: Vec<Group>,
@@ -88,7 +87,6 @@ impl Counters {
         Self::probe_from(roots, nodes, capacity, CounterSource::Driver)
     }
 
-    /// Finds counters of this kind.
     pub(crate) fn probe_from(
         roots: &Roots,
         nodes: &[MemoryNode],
@@ -131,6 +129,9 @@ impl Counters {
         found
     }
 
+    /// Adds a device of weir's driver: its groups, and how they are read. The binary attribute gives all
+    /// counters in one read. Where it cannot be opened the text files are read instead, which is slower. What
+    /// is wrong with a device becomes a fact of its own, and other devices are counted all the same.
     fn add_class_device(
         &mut self,
         roots: &Roots,

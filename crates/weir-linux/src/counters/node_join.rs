@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which node a group of counters is of: by the node's number that its driver gives, by its address, or
-//! because nothing else is possible. Never by order: high-bandwidth memory may be the first node, and a group
-//! the second. Where nothing joins them, the operator has to name the nodes (`--device node:N`).
+//! The node that a group of counters belongs to: by the node's number that its driver gives, by its address,
+//! or because nothing else is possible. Never by order: high-bandwidth memory may be the first node, and a
+//! group the second. Where nothing joins them, the operator has to name the nodes (`--device node:N`).
 
 use crate::inventory::numa::{MemoryNode, memory_nodes};
 use crate::options::Roots;
@@ -59,7 +59,7 @@ pub(super) fn not_joined(why: Missing, count: u32, nodes: &[MemoryNode]) -> Fact
     }
 }
 
-/// The same of a figure of perf that is of no single node.
+/// The fact for a figure of perf whose events do not belong to a single node.
 pub(super) fn not_of_one_node(device: &str, nodes: &[MemoryNode]) -> Fact {
     let names: Vec<String> = nodes.iter().map(|n| n.id.to_string()).collect();
     let here = match nodes {

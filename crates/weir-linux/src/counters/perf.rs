@@ -112,7 +112,7 @@ impl Counters {
         self.sources.iter().filter_map(seen).collect()
     }
 
-    /// The same in words.
+    /// The scaled counters, in words for screens.
     pub(crate) fn scaled(&self) -> Vec<Skipped> {
         let note = |seen: Multiplexing| Skipped {
             what: format!("perf events of {}", seen.id),
@@ -188,7 +188,6 @@ fn fact(roots: &Roots, targets: &[Target]) -> Fact {
     }
 }
 
-/// What to do where nothing counts.
 pub(super) fn next_move(roots: &Roots) -> NextMove {
     let events = Machine::probe(roots).obstacle().unwrap_or_else(|| {
         see_events("`weir events` says what this CPU and its kernel lack to count CXL traffic")

@@ -6,7 +6,9 @@
 use crate::kernel::clock::now;
 use weir_core::Nanos;
 
-/// Most reads of the same counters at one tick.
+/// Most reads of the same counters at one tick. Preemptions of 100 ms and more in the middle of a read were
+/// seen; a read is repeated only if it takes longer than [`UNNOTICED`] and [`TIMES_USUAL`] times what the one
+/// before took.
 const READS_MAX: usize = 3;
 
 /// No read is unusually long below this: half of it is 1 % of a tick of 50 ms.
@@ -21,7 +23,6 @@ pub(crate) struct ReadTiming {
     usual: Nanos,
 }
 
-/// A read, and its time.
 struct TimedRead<T> {
     value: T,
     began: Nanos,
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(calls(&mut timing, &clock, &[0]), (1, 0));
         assert_eq!(calls(&mut timing, &clock, &[100, 0]), (2, 1));
         assert_eq!(calls(&mut timing, &clock, &[100, 200, 0]), (3, 2));
-        // Also the first of all.
+        // The same holds for the first read of all.
         assert_eq!(calls(&mut ReadTiming::default(), &clock, &[100, 0]), (2, 1));
     }
 

@@ -48,7 +48,6 @@ impl Counters {
 }
 
 impl Kind {
-    /// Whether both read the same.
     fn is_same(&self, other: &Kind) -> bool {
         match (self, other) {
             (Kind::Attribute { path: a, .. }, Kind::Attribute { path: b, .. })

@@ -95,7 +95,7 @@ fn a_short_attribute_loses_only_what_is_not_there() {
 fn a_device_that_went_away_is_lost_and_tried_again() {
     let fake = Fake::new();
     let mut counters = probe(&fake, &[]);
-    // As after ENODEV: the descriptor is dropped and the file is not there.
+    // This is the state after ENODEV: the descriptor is dropped and the file is not there.
     let Kind::Attribute { fd, .. } = &mut counters.sources[0].kind else {
         panic!("no attribute")
     };

@@ -8,7 +8,6 @@ use crate::options::{CounterSource, Roots};
 use weir_core::seam::observation::GroupReading;
 use weir_core::seam::topology::{Device, Group};
 
-/// Devices and their counters, found once.
 pub struct Traffic {
     counters: Counters,
     space: Vec<u8>,
@@ -36,17 +35,14 @@ impl Traffic {
         })
     }
 
-    /// Devices, by number.
     pub fn devices(&self) -> &[Device] {
         &self.counters.devices
     }
 
-    /// Their groups.
     pub fn groups(&self) -> &[Group] {
         &self.counters.groups
     }
 
-    /// Whether anything counts.
     pub fn is_counted(&self) -> bool {
         self.counters.are_counted()
     }

@@ -82,7 +82,6 @@ pub(crate) fn policy(tid: u32, new: Option<i32>) -> Option<Result<i32, Errno>> {
     POLICIES.with(|slot| slot.borrow_mut().as_mut()?(tid, new))
 }
 
-/// The path below a root.
 pub(crate) fn below(root: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(root).unwrap_or(path).to_path_buf()
 }

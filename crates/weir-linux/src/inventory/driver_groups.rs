@@ -43,7 +43,7 @@ pub(crate) fn read_node(group: &Path) -> Option<NodeId> {
     u32::try_from(signed(&text).ok()?).ok().map(NodeId)
 }
 
-/// By the address of a group, where its driver gives no node.
+/// The node that has the address of a group, for drivers that do not say which node it is.
 pub(crate) fn by_address(roots: &Roots, group: &Path, nodes: &[u32]) -> Option<NodeId> {
     let text = read_path(&group.join("base")).ok()?;
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;

@@ -15,9 +15,7 @@ use std::path::Path;
 /// What firmware says of the path to a node, from the CPUs next to it (`access0/initiators`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Reach {
-    /// Latency of reads.
     pub read_latency_ns: Option<u64>,
-    /// Latency of writes.
     pub write_latency_ns: Option<u64>,
     /// Bandwidth of reads, in 10^6 bytes per second.
     pub read_bandwidth_mb_per_sec: Option<u64>,
@@ -25,18 +23,14 @@ pub struct Reach {
     pub write_bandwidth_mb_per_sec: Option<u64>,
 }
 
-/// A node that is online.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
     pub id: u32,
-    /// Whether CPUs belong to it.
     pub has_cpus: bool,
-    /// Those that are online.
+    /// The CPUs that are online.
     pub cpus: Vec<u32>,
     /// Memory that the kernel manages: less than its blocks come to, by what the kernel keeps.
     pub total_bytes: u64,
-    /// Memory that is free.
     pub free_bytes: u64,
     /// Distances to the nodes that are online, itself among them.
     pub distances: BTreeMap<u32, u32>,
@@ -46,7 +40,6 @@ pub struct Node {
     pub blocks: Vec<u64>,
 }
 
-/// The memory of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     /// In what pieces memory can be taken in and out; nothing where the kernel cannot.
@@ -75,12 +68,10 @@ impl Nodes {
         })
     }
 
-    /// A node by its number.
     pub fn get(&self, id: u32) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The node that a block belongs to.
     pub fn of_block(&self, block: u64) -> Option<u32> {
         let owner = self
             .nodes

@@ -32,7 +32,6 @@ pub struct MigrationSettings {
 }
 
 impl MigrationSettings {
-    /// Reads them.
     pub fn read(roots: &Roots) -> MigrationSettings {
         let mut buffer = Buffer::new();
         let sys = open_root(&roots.sys).ok();
@@ -54,7 +53,6 @@ impl MigrationSettings {
     }
 }
 
-/// A file with one word.
 fn word(buffer: &mut Buffer, dir: &OwnedFd, name: &str) -> Option<String> {
     let text = buffer.read_once_at(dir, name).ok()?;
     Some(std::str::from_utf8(text).ok()?.trim().to_owned())

@@ -9,7 +9,6 @@ use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::topology::Fact;
 
 impl Topology {
-    /// For `weir doctor`.
     pub(crate) fn facts(&self, roots: &Roots) -> Vec<Fact> {
         let mut facts = vec![self.cxl_nodes(roots)];
         facts.extend(self.classified.iter().map(verdict));
@@ -37,9 +36,10 @@ impl Topology {
         let mut next_move = None;
         let value = self.memory_nodes.clone().and_then(|nodes| {
             if nodes.is_empty() {
-                let why = match self.classified.is_empty() {
-                    true => "every node with memory has CPUs",
-                    false => "no node is CXL memory",
+                let why = if self.classified.is_empty() {
+                    "every node with memory has CPUs"
+                } else {
+                    "no node is CXL memory"
                 };
                 let unused = unused_memory(roots);
                 let whys = unused.iter().map(|one| one.why.clone());
@@ -69,9 +69,10 @@ fn verdict(classified: &Classified) -> Fact {
     };
     Fact {
         name: format!("numa.node{}", classified.node.id.0),
-        value: match classified.verdict.is_cxl {
-            true => Ok(words),
-            false => Err(Missing::NotSupported(words)),
+        value: if classified.verdict.is_cxl {
+            Ok(words)
+        } else {
+            Err(Missing::NotSupported(words))
         },
         next_move: (!classified.verdict.is_proven).then(next_move),
     }

@@ -21,14 +21,11 @@ pub(crate) struct MemoryNode {
     pub(crate) is_named: bool,
 }
 
-/// What sysfs says of CPUs and nodes.
 pub(crate) struct Topology {
     pub(crate) cpu_count: Result<u32, Missing>,
-    /// Nodes that are CXL memory.
     pub(crate) memory_nodes: Result<Vec<MemoryNode>, Missing>,
     /// All nodes with memory and without CPUs, each with its verdict.
     pub(crate) classified: Vec<Classified>,
-    /// The CXL bus.
     pub(crate) fabric: Fabric,
 }
 
@@ -72,7 +69,6 @@ pub(crate) fn missing(path: &Path, error: &io::Error) -> Missing {
     }
 }
 
-/// CPUs that are online.
 pub(crate) fn online(roots: &Roots) -> Result<Vec<u32>, Missing> {
     read_list(&online_path(roots))
 }

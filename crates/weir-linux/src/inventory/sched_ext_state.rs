@@ -16,16 +16,12 @@ const CHECK_EVERY: Nanos = Nanos::from_millis(1000);
 /// Longest name of a scheduler (`SCX_OPS_NAME_LEN`, kernel).
 const NAME_MAX: usize = 128;
 
-/// What runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The kernel has no sched_ext.
     Absent,
-    /// No scheduler is loaded.
     Off,
     /// A scheduler runs the tasks that chose it (`SCHED_EXT`).
     Partial(String),
-    /// A scheduler runs all tasks.
     Full(String),
 }
 
@@ -65,7 +61,6 @@ impl SchedExt {
         &self.mode
     }
 
-    /// Why limits do not hold, if so.
     pub(crate) fn refusal(&mut self) -> Option<String> {
         let is_trusted = self.is_trusted;
         match self.mode() {

@@ -57,7 +57,6 @@ impl<T: ?Sized + Send + 'static> Beside<T> {
         self.found.as_deref()
     }
 
-    /// Why it is not there, if so.
     pub(crate) fn lacking(&self) -> Option<&Missing> {
         self.found.as_ref().err()
     }

@@ -5,8 +5,9 @@ use super::files::open_root;
 use super::privilege::next_move;
 use crate::options::Roots;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, PrintLevel, ProgramInput, ProgramMut};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, PrintLevel, ProgramInput, ProgramMut};
 use rustix::fs::{FsWord, fstatfs};
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use weir_core::Missing;
@@ -135,6 +136,35 @@ macro_rules! bpf_values {
     )+};
 }
 pub(crate) use bpf_values;
+
+/// The maps and numbers of a skeleton with `delegated.bpf.h` get these cgroups. Each skeleton has types of
+/// its own for them.
+macro_rules! follow_delegated {
+    ($map:expr, $numbers:expr, $delegated:expr) => {{
+        let delegated: &crate::workloads::cgroups::walk::Delegated = $delegated;
+        crate::kernel::bpf::keep_keys(&$map, &delegated.ids);
+        $numbers.delegated_level = delegated.level;
+        $numbers.delegated_epoch += 1;
+    }};
+}
+pub(crate) use follow_delegated;
+
+/// A set of numbers in the kernel gets these.
+pub(crate) fn keep_keys(map: &impl MapCore, keys: &BTreeSet<u64>) {
+    let key = |bytes: Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
+    let before: BTreeSet<u64> = map.keys().map(key).collect();
+    for gone in before.difference(keys) {
+        // Not there is as good.
+        let _ = map.delete(&gone.to_ne_bytes());
+    }
+    for new in keys.difference(&before) {
+        let added = map.update(&new.to_ne_bytes(), &1_u64.to_ne_bytes(), MapFlags::ANY);
+        if let Err(why) = added {
+            tracing::warn!(%why, "what runs below a delegated cgroup is not counted for it");
+            return;
+        }
+    }
+}
 
 /// Messages of libbpf go to the log, at the level debug.
 pub(crate) fn quiet() {

@@ -20,7 +20,6 @@ fn to_timespec(at: Nanos) -> Timespec {
     }
 }
 
-/// Now, on the monotonic clock.
 pub(crate) fn now() -> Nanos {
     #[cfg(test)]
     if let Some(at) = made::next() {
@@ -72,6 +71,7 @@ pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
     // The kernel's encoding of "CPU clock, scheduler's count, of process PID" (time/posix-cpu-timers
     // and clock_getcpuclockid(3)): the inverted id above three bits, of which 2 is CPUCLOCK_SCHED.
     const CPUCLOCK_SCHED: libc::clockid_t = 2;
+    // The shift must not lose a bit; the kernel's ids end at 2^22 (PID_MAX_LIMIT).
     let pid = libc::clockid_t::try_from(pid)
         .ok()
         .filter(|p| *p > 0 && *p < 1 << 28)?;

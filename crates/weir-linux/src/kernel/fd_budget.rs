@@ -16,13 +16,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Descriptors left free for everything that is opened and closed again.
+/// Descriptors left free for everything that is opened and closed again. Without a common budget, leaves and
+/// held limits together used up a low limit of open files; a walk then lost what it could not open, and the
+/// limits there were released as if the cgroups were gone.
 const SPARE: u64 = 128;
-/// Most files of settled cgroups and their processes, each with a page of the kernel's: 8 MiB.
+/// Most files of settled cgroups and their processes, each with a page of the kernel's: 8 MiB. They are kept
+/// because opening and closing them costs as much as reading: both files of a cgroup take 16 µs with it and 8
+/// without, measured on a real kernel.
 const SETTLED_MAX: usize = 2048;
-/// With fewer in all than so many times that, none is for them: the others need theirs more.
+/// Where there are fewer in all than so many times that, none is for them: the others need theirs more.
 const SETTLED_PART: usize = 8;
-/// More than any host uses.
+/// More descriptors than any host uses; a higher limit of open files is not asked for.
 const PLENTY: u64 = 1 << 18;
 
 /// How often a descriptor is used.
@@ -42,7 +46,6 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// So many.
     pub(crate) fn new(total: usize) -> Arc<Self> {
         Arc::new(Budget {
             total,
@@ -97,7 +100,7 @@ pub(crate) fn descriptors() -> usize {
     } else {
         soft
     };
-    // Of few descriptors half: a walk holds one for each level it is in.
+    // Half of few descriptors: a walk holds one for each level it is in.
     let spare = SPARE.min(now / 2);
     usize::try_from(now - spare).unwrap_or(usize::MAX)
 }

@@ -207,6 +207,12 @@ pub(crate) fn open_file(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     openat(dir, name, READ, Mode::empty())
 }
 
+/// The `stat` of a directory in `dir`, or of a file in one: `name` is one component, or one with a name of
+/// weir's own after it. Links are not followed.
+pub(crate) fn stat_at(dir: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
+    statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
 /// Opens a file in `dir` for reading and for [`overwrite`]. `name` is weir's own.
 pub(crate) fn open_to_change(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     openat(dir, name, READ.union(OFlags::RDWR), Mode::empty())

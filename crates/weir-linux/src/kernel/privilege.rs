@@ -119,15 +119,16 @@ fn refused_to_root(roots: &Roots) -> NextMove {
             "a seccomp filter is in force (a container's profile, or SystemCallFilter= of a unit)";
         causes.push(filter.into());
     }
-    let (deed, needs) = match causes.is_empty() {
-        true => (
+    let (deed, needs) = if causes.is_empty() {
+        (
             "root was refused, and no file says why: the kernel's log may".to_owned(),
             "/proc/self/status and /sys/kernel/security/lockdown name no cause",
-        ),
-        false => (
+        )
+    } else {
+        (
             format!("root was refused: {}", causes.join(", and ")),
             "/proc/self/status or /sys/kernel/security/lockdown says so",
-        ),
+        )
     };
     NextMove {
         act: Act::Deed(deed),
@@ -206,7 +207,7 @@ mod tests {
         fake.write(lockdown, "none integrity [confidentiality]\n");
         let said = refused_to_root(&fake.roots()).to_string();
         assert!(said.contains("locked down (confidentiality"), "{said}");
-        // With CAP_SYS_PTRACE, and without CAP_PERFMON and CAP_BPF.
+        // CAP_SYS_PTRACE is there, CAP_PERFMON and CAP_BPF are not.
         fake.write(
             "proc/self/status",
             "CapEff:\t0000000000080000\nSeccomp:\t2\n",

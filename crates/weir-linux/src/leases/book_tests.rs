@@ -99,7 +99,6 @@ const BOOK: &[BookSpec] = &[BookSpec {
         damaged: "frequency.damaged",
     },
     kinds: &[LeaseKind::of::<MaxFrequency>()],
-    earlier: None,
 }];
 
 const FILES: [&str; 2] = [
@@ -191,7 +190,6 @@ fn nothing_is_noted_without_the_right_or_that_a_reader_would_refuse() {
     second.claim().unwrap();
 }
 
-/// For `weir doctor`.
 #[test]
 fn limits_of_a_weir_that_runs_are_in_order_and_those_of_a_dead_one_are_not() {
     let fake = Fake::new();

@@ -20,16 +20,19 @@ use super::undo::RecordPhase;
 use crate::error::LinuxError;
 #[cfg(test)]
 use crate::fake::kernel::FileChange;
-use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fdatasync, fstat, fsync, ftruncate, openat};
 use rustix::io::Errno;
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 
 /// A journal larger than this is not weir's: it is rewritten long before.
 pub(crate) const SIZE_MAX: u64 = 16 << 20;
-/// Not rewritten below this size; in tests soon, so that it happens.
+/// The journal is not rewritten below this size; in tests it is smaller, so that it happens. Above it, it is
+/// rewritten at twice what must stand in it. With this size alone ten thousand limits wrote the journal anew
+/// at each tick, because what had to stand in it was longer.
 pub(crate) const COMPACT_AT: u64 = if cfg!(test) { 16 << 10 } else { 1 << 20 };
-/// Kept for records of an end.
+/// Space that is kept for records of an end. A journal that is full to what a reader takes could not note
+/// that a lease is restored, and the next weir process would restore it once more.
 const DONE_ROOM: u64 = 1 << 20;
 
 /// The names of a journal and of the files beside it.
@@ -42,10 +45,9 @@ pub(crate) struct JournalFiles {
     pub(crate) damaged: &'static str,
 }
 
-/// The journal of a living weir.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    file: OwnedFd,
+    file: File,
     size: u64,
     /// Rewritten above this size: what is open may itself be longer than [`COMPACT_AT`], and to write that
     /// anew at each tick is to write all limits at each tick.
@@ -63,14 +65,12 @@ impl Journal {
         files: JournalFiles,
         text: &[u8],
     ) -> Result<Self, LinuxError> {
-        let error = |e: Errno| LinuxError::io("write", dir.file(files.new), e);
+        let error = |e: io::Error| LinuxError::io("write", dir.file(files.new), e);
         match dir.unlink(files.new) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(e) => return Err(error(e)),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(error(e)),
+            _ => {}
         }
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
-        let file = dir.create(files.new, flags).map_err(error)?;
+        let file = dir.create_to_append(files.new).map_err(error)?;
         let mut journal = Journal {
             file,
             size: 0,
@@ -78,13 +78,13 @@ impl Journal {
             is_torn: false,
             lacks_an_end: false,
         };
-        journal.write(text).map_err(error)?;
+        journal.write(text).map_err(|e| error(e.into()))?;
         journal.compact_at = compact_at(journal.size);
-        let put = fsync(&journal.file).and_then(|()| dir.rename(files.new, files.journal));
-        put.map_err(error)?;
+        fsync(&journal.file).map_err(|e| error(e.into()))?;
+        dir.rename(files.new, files.journal).map_err(error)?;
         // The new one is the journal from here on, also where the directory cannot be flushed: records in the
         // old one would be lost.
-        if let Err(e) = fsync(dir.fd()) {
+        if let Err(e) = dir.folder().sync() {
             tracing::warn!("{}", LinuxError::io("flush", dir.file(""), e));
         }
         Ok(journal)
@@ -117,7 +117,7 @@ impl Journal {
         written
     }
 
-    /// To the disk.
+    /// Flushes the file to the disk.
     fn flush(&self) -> Result<(), Errno> {
         #[cfg(test)]
         if let Some(answer) = crate::fake::kernel::answer(&self.file, "", FileChange::Flush) {
@@ -159,7 +159,6 @@ impl Journal {
         self.lacks_an_end = true;
     }
 
-    /// Whether it should be rewritten.
     pub(crate) fn needs_rewrite(&self) -> bool {
         self.is_torn || self.lacks_an_end || self.size > self.compact_at
     }
@@ -185,7 +184,7 @@ pub(crate) fn read_trusted(
         path: path.clone(),
         why,
     };
-    let fd = match openat(dir.fd(), name, flags, Mode::empty()) {
+    let fd = match openat(dir.folder().fd(), name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return Err(distrusted("it is a link: remove it".into())),
@@ -203,16 +202,17 @@ pub(crate) fn read_trusted(
         return Err(distrusted(why));
     }
     let mut text = Vec::new();
-    let read = std::fs::File::from(fd).take(most).read_to_end(&mut text);
+    let read = File::from(fd).take(most).read_to_end(&mut text);
     read.map_err(|e| LinuxError::io("read", &path, e))?;
     Ok(Some(text))
 }
 
-/// Removes it.
 pub(crate) fn remove(dir: &RunDir, name: &str) -> Result<(), LinuxError> {
     match dir.unlink(name) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(e) => Err(LinuxError::io("remove", dir.file(name), e)),
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(LinuxError::io("remove", dir.file(name), e))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -47,7 +47,7 @@ fn a_line_that_could_not_be_written_is_not_continued_by_the_next() {
     let dir = RunDir::open_or_make(&fake.roots()).unwrap();
     let mut journal = Journal::rewrite(&dir, FILES, b"one\n").unwrap();
     // A descriptor that takes no writes: nothing can be truncated either.
-    let broken = openat(dir.fd(), FILES.journal, OFlags::RDONLY, Mode::empty()).unwrap();
+    let broken = dir.folder().open_to_read(FILES.journal).unwrap();
     let whole = std::mem::replace(&mut journal.file, broken);
     assert!(journal.append(b"two\n", RecordPhase::Write).is_err());
     journal.file = whole;
@@ -127,6 +127,6 @@ fn a_journal_of_others_is_not_read() {
     std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
     assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
     std::fs::remove_file(&path).unwrap();
-    rustix::fs::mkdirat(dir.fd(), FILES.journal, Mode::RWXU).unwrap();
+    rustix::fs::mkdirat(dir.folder().fd(), FILES.journal, Mode::RWXU).unwrap();
     assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
 }

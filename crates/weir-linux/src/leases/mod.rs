@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What weir must undo. Each change of the host is a lease: it is noted in a journal before it is made, and
-//! restored when weir ends, or by the next weir, or by `weir reset`.
+//! restored when weir ends, or by the next weir process, or by `weir reset`.
 //!
 //! ```text
-//! run_dir   /run/weir and the locks in it: one weir holds a lock at a time
+//! run_dir   /run/weir and the locks in it: one weir process holds a lock at a time
 //! journal   the file: one record a line
 //! undo      trait Undo: what one kind of record says, and how it is restored
 //! replay    lines of a journal ─► open leases
-//! restore   what a weir that died has left
+//! restore   what a weir process that died has left
 //! ```
 //!
 //! A [`LeaseBook`] is lent to each part that changes the host. These parts register their kinds of leases
@@ -40,28 +40,10 @@ pub(crate) struct BookSpec {
     /// The lock that is the right.
     pub(crate) lock: &'static str,
     pub(crate) files: JournalFiles,
-    /// Which leases there are, in the order in which they are restored.
+    /// The kinds of leases, in the order in which they are restored.
     pub(crate) kinds: &'static [LeaseKind],
-    /// Where an earlier build noted the same.
-    pub(crate) earlier: Option<EarlierNote>,
 }
 
-/// A file in which an earlier build noted what it changed. It is read once: what it says goes into the
-/// journal.
-#[derive(Clone, Copy)]
-pub(crate) struct EarlierNote {
-    pub(crate) name: &'static str,
-    /// One that makes no sense is kept here.
-    pub(crate) damaged: &'static str,
-    /// What is to be done then.
-    pub(crate) next_move: fn(&Roots) -> NextMove,
-    /// In bytes. Such a build wrote no longer one.
-    pub(crate) size_max: u64,
-    /// The lines of a journal that say the same, or why it makes no sense.
-    pub(crate) lines: fn(&[u8]) -> Result<Vec<u8>, String>,
-}
-
-/// The leases of this process.
 pub(crate) struct LeaseBook {
     roots: Roots,
     /// The first is its own. Leases left in the others are restored, too, when the right is taken.
@@ -69,11 +51,10 @@ pub(crate) struct LeaseBook {
     held: Option<HeldBook>,
 }
 
-/// The right, taken.
 struct HeldBook {
     dir: RunDir,
     journal: Journal,
-    /// What the journal says, also of an earlier weir where that could not be restored.
+    /// What the journal says, also of an earlier weir process where that could not be restored.
     open: OpenBook,
     line: Vec<u8>,
     _lock: Lock,
@@ -89,11 +70,11 @@ impl LeaseBook {
         }
     }
 
-    /// Takes the right, once, and restores what a weir that died has left.
+    /// Takes the right, once, and restores what a weir process that died has left.
     ///
     /// # Errors
-    /// [`LinuxError::Locked`] while another weir holds the lock, [`LinuxError::Distrusted`] for files that
-    /// another user could have written, and those of the operating system.
+    /// [`LinuxError::Locked`] while another weir process holds the lock, [`LinuxError::Distrusted`] for files
+    /// that another user could have written, and those of the operating system.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
         let Some((own, others)) = self.specs.split_first() else {
             return Ok(ResetReport::default());
@@ -133,13 +114,12 @@ impl LeaseBook {
         held.note(record).map_err(failed)
     }
 
-    /// Whether nothing is left to restore.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.as_ref().is_none_or(|held| held.open.is_empty())
     }
 
-    /// Whether this cgroup is changed already: by this process, or by an earlier weir where that could not be
-    /// restored. A second lease on it would take weir's own value for that of its owner.
+    /// Whether this cgroup is changed already: by this process, or by an earlier weir process where that
+    /// could not be restored. A second lease on it would take weir's own value for that of its owner.
     pub(crate) fn has_cgroup(&self, inode: u64) -> bool {
         let held = self.held.as_ref();
         held.is_some_and(|held| held.open.has_cgroup(inode))
@@ -193,7 +173,7 @@ impl LeaseBook {
         Ok(report)
     }
 
-    /// As if killed: the lock goes with the process, and nothing is restored.
+    /// weir is killed: the lock goes with the process, and nothing is restored.
     #[cfg(test)]
     pub(crate) fn crash(&mut self) {
         self.held = None;
@@ -228,25 +208,22 @@ impl HeldBook {
     }
 }
 
-/// Whether all limits are in order: those of a weir that runs are, those of one that died are not. For `weir
-/// doctor`.
+/// Whether all limits are in order: those of a weir process that runs are, those of one that died are not.
+/// For `weir doctor`.
 pub(crate) fn fact(roots: &Roots, specs: &[BookSpec]) -> Fact {
     let (mut held, mut left) = (Vec::new(), Vec::new());
     for book in specs {
-        let earlier = book.earlier.map(|note| note.name);
-        for name in [Some(book.files.journal), earlier].into_iter().flatten() {
-            let path = roots.run.join(name);
-            if path.symlink_metadata().is_err() {
-                continue;
-            }
-            let path = path.display();
-            match run_dir::holder(roots, book.lock) {
-                Some(holder) => held.push(format!("weir {holder} is running and holds {path}")),
-                None => left.push(format!(
-                    "{path} is there: a weir died while it {}",
-                    book.doing
-                )),
-            }
+        let path = roots.run.join(book.files.journal);
+        if path.symlink_metadata().is_err() {
+            continue;
+        }
+        let path = path.display();
+        match run_dir::holder(roots, book.lock) {
+            Some(holder) => held.push(format!("weir {holder} is running and holds {path}")),
+            None => left.push(format!(
+                "{path} is there: a weir died while it {}",
+                book.doing
+            )),
         }
     }
     let (value, next_move) = match (&left[..], &held[..]) {

@@ -13,7 +13,6 @@ pub(crate) const PROBLEMS_MAX: usize = 20;
 /// Longest description of one, in bytes: a line of a hostile journal may be long, and may be in it.
 const PROBLEM_LENGTH_MAX: usize = 200;
 
-/// All leases that are open, by kind.
 #[derive(Debug)]
 pub(crate) struct OpenBook(Vec<Box<dyn OpenLeases>>);
 

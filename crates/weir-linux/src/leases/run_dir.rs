@@ -8,48 +8,52 @@ use crate::error::LinuxError;
 #[cfg(test)]
 use crate::fake::kernel::{FileChange, answer};
 use crate::options::Roots;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, ftruncate, linkat,
-    openat, renameat, unlinkat,
-};
+use rustix::fs::{FileType, FlockOperation, OFlags, Stat, fcntl_setfl, flock, fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use rustix::process::geteuid;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use weir_files::{Access, Folder};
 
-/// Of the weir that limits.
+/// Name of the lock file of the weir that limits.
 pub(crate) const LOCK: &str = "lock";
 
 /// `/run/weir`, opened and found sound.
 #[derive(Debug)]
 pub(crate) struct RunDir {
-    fd: OwnedFd,
+    folder: Folder,
     path: PathBuf,
 }
 
 impl RunDir {
     /// Opens it; nothing if it is not there.
     pub(crate) fn open(roots: &Roots) -> Result<Option<Self>, LinuxError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = roots.run.clone();
-        match openat(CWD, &path, flags, Mode::empty()) {
-            Ok(fd) => {
-                let stat = fstat(&fd).map_err(|e| LinuxError::io("check", &path, e))?;
+        let found = Folder::containing(&path).and_then(|(parent, name)| parent.below(&name));
+        match found {
+            Ok(folder) => {
+                let stat = fstat(folder.fd()).map_err(|e| LinuxError::io("check", &path, e))?;
+                // It is as it should be, and not for this user.
+                if stat.st_uid == 0 && !geteuid().is_root() {
+                    return Err(LinuxError::io("open", &path, Errno::ACCESS));
+                }
                 distrust(&stat, FileType::Directory).map_or(Ok(()), |why| {
                     Err(LinuxError::Distrusted {
                         path: path.clone(),
                         why,
                     })
                 })?;
-                Ok(Some(RunDir { fd, path }))
+                Ok(Some(RunDir { folder, path }))
             }
-            Err(Errno::NOENT) => Ok(None),
-            Err(Errno::LOOP | Errno::NOTDIR) => {
-                let why = "it is not a directory: remove it".into();
-                Err(LinuxError::Distrusted { path, why })
-            }
-            Err(e) => Err(LinuxError::io("open", path, e)),
+            Err(e) => match e.kind() {
+                ErrorKind::NotFound => Ok(None),
+                ErrorKind::NotADirectory => {
+                    let why = "it is not a directory: remove it".into();
+                    Err(LinuxError::Distrusted { path, why })
+                }
+                _ => Err(LinuxError::io("open", path, e)),
+            },
         }
     }
 
@@ -58,17 +62,14 @@ impl RunDir {
         if let Some(dir) = Self::open(roots)? {
             return Ok(dir);
         }
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&roots.run);
+        let made = Folder::open_or_make_private(&roots.run);
         made.map_err(|e| LinuxError::io("make", &roots.run, e))?;
         let gone = || LinuxError::io("open", &roots.run, Errno::NOENT);
         Self::open(roots)?.ok_or_else(gone)
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Path of a file in it, for messages.
@@ -77,36 +78,38 @@ impl RunDir {
     }
 
     /// Makes a file for its owner only.
-    pub(super) fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(super) fn create_to_append(&self, name: &str) -> io::Result<File> {
         #[cfg(test)]
-        if let Some(Err(e)) = answer(&self.fd, name, FileChange::Create) {
-            return Err(e);
+        if let Some(Err(e)) = answer(self.folder.fd(), name, FileChange::Create) {
+            return Err(e.into());
         }
-        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
+        let made = self.folder.create_new(name, Access::Private)?;
+        fcntl_setfl(made.file(), OFlags::APPEND)?;
+        Ok(made.into_file())
     }
 
-    pub(super) fn unlink(&self, name: &str) -> Result<(), Errno> {
+    pub(super) fn unlink(&self, name: &str) -> io::Result<()> {
         #[cfg(test)]
-        if let Some(answer) = answer(&self.fd, name, FileChange::Unlink) {
-            return answer;
+        if let Some(answer) = answer(self.folder.fd(), name, FileChange::Unlink) {
+            return Ok(answer?);
         }
-        unlinkat(&self.fd, name, AtFlags::empty())
+        self.folder.remove(name)
     }
 
-    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         #[cfg(test)]
-        if let Some(answer) = answer(&self.fd, from, FileChange::Rename) {
-            return answer;
+        if let Some(answer) = answer(self.folder.fd(), from, FileChange::Rename) {
+            return Ok(answer?);
         }
-        renameat(&self.fd, from, &self.fd, to)
+        self.folder.rename(from, to)
     }
 
-    pub(super) fn link(&self, from: &str, to: &str) -> Result<(), Errno> {
+    pub(super) fn link(&self, from: &str, to: &str) -> io::Result<()> {
         #[cfg(test)]
-        if let Some(answer) = answer(&self.fd, from, FileChange::Link) {
-            return answer;
+        if let Some(answer) = answer(self.folder.fd(), from, FileChange::Link) {
+            return Ok(answer?);
         }
-        linkat(&self.fd, from, &self.fd, to, AtFlags::empty())
+        self.folder.link(from, to)
     }
 
     /// Takes the lock, or gives the process id of its holder.
@@ -118,8 +121,9 @@ impl RunDir {
     /// Takes the lock of this name, or says which process has it.
     pub(crate) fn lock_file(&self, name: &str) -> Result<Lock, LinuxError> {
         let path = self.file(name);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
+        let fd = self
+            .folder
+            .open_own(name, false, Access::Private)
             .map_err(|e| LinuxError::io("open", &path, e))?;
         match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -143,15 +147,14 @@ impl RunDir {
 /// Held as long as it lives: the kernel lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _fd: OwnedFd,
+    _fd: File,
 }
 
-/// The process id of a weir that runs and holds this lock, as it wrote it down. Nothing is made and nothing
-/// stays locked.
+/// The process id of a weir process that runs and holds this lock, as it wrote it down. Nothing is made and
+/// nothing stays locked.
 pub(crate) fn holder(roots: &Roots, lock: &str) -> Option<String> {
     let dir = RunDir::open(roots).ok().flatten()?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = openat(&dir.fd, lock, flags, Mode::empty()).ok()?;
+    let fd = dir.folder.open_to_read(lock).ok()?;
     match flock(&fd, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => {
             let mut text = [0; 16];

@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use weir_core::WorkloadId;
 
-/// When a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordPhase {
     /// Before the first change: what was there. On the disk before the change is made.
@@ -70,18 +69,17 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
 /// What a record makes of the open leases of its kind.
 pub(crate) type LeaseChange<L> = Box<dyn FnOnce(&mut BTreeMap<<L as Undo>::Key, L>) + Send>;
 
-/// What became of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UndoOutcome {
     /// The earlier value is back.
     Restored,
-    /// It stood there already.
+    /// The earlier value stood there already.
     Unchanged,
     /// The place is gone, and the change with it.
     Vanished,
-    /// Another program changed it since.
+    /// Another program has changed the value since.
     LeftAlone(String),
-    /// To be tried again.
+    /// It failed, and is tried again.
     Failed(String),
 }
 
@@ -113,7 +111,6 @@ impl<T: PartialEq> LastTwo<T> {
         }
     }
 
-    /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -129,10 +126,8 @@ impl<T: PartialEq> LastTwo<T> {
 
 /// What putting back needs of the host.
 pub(crate) struct UndoHost<'a> {
-    /// Where the kernel's file systems are.
     pub(crate) roots: &'a Roots,
     cgroup: Result<OwnedFd, Errno>,
-    /// For reads.
     pub(crate) buffer: Buffer,
 }
 
@@ -186,7 +181,6 @@ pub(super) trait OpenLeases: Debug + Send {
     /// Adds the lines of all of them, for a journal that is rewritten.
     fn write_to(&self, text: &mut Vec<u8>) -> Result<(), Errno>;
     fn is_empty(&self) -> bool;
-    /// Whether this cgroup is changed.
     fn has_cgroup(&self, inode: u64) -> bool;
     /// Puts all of them back, and keeps those with a failure.
     fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
@@ -194,7 +188,7 @@ pub(super) trait OpenLeases: Debug + Send {
 
 struct LeasesOf<L: Undo> {
     open: BTreeMap<L::Key, L>,
-    /// Of a record that is not written yet.
+    /// The change of a record that is not written yet; it takes effect only with the record.
     staged: Option<LeaseChange<L>>,
 }
 
@@ -272,7 +266,6 @@ fn none_of<L: Undo>() -> Box<dyn OpenLeases> {
     })
 }
 
-/// Adds a record to the text.
 pub(super) fn write_line(text: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Errno> {
     serde_json::to_writer(&mut *text, record).map_err(|_| Errno::INVAL)?;
     text.push(b'\n');

@@ -12,15 +12,13 @@ use crate::counters::Counters;
 use crate::inventory::group_nodes::groups_on_nodes;
 use crate::inventory::numa::Topology;
 use crate::options::Backend;
-use crate::workloads::discovery::View;
 use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::NAMES;
 use crate::workloads::task_iter;
 use rustix::fs::{fstat, stat};
-use std::collections::{BTreeMap, BTreeSet};
-use weir_core::seam::observation::{GroupReading, Use, WorkloadReading};
+use std::collections::BTreeMap;
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
-use weir_core::{GroupId, Missing, Nanos, NodeId};
+use weir_core::{Missing, Nanos, NodeId};
 
 /// How often groups without a node are searched for one.
 const NODES_EVERY: Nanos = Nanos::from_millis(1000);
@@ -42,65 +40,7 @@ fn on(group: &Group) -> String {
     }
 }
 
-/// Groups that are on another node than before. Until the memory of workloads was read with the new nodes, it
-/// is not known there. Otherwise a workload would be charged for another node's traffic.
-#[derive(Debug, Default)]
-pub(super) struct Stale {
-    /// Views before this one do not know.
-    number: u64,
-    groups: BTreeSet<GroupId>,
-}
-
-impl Stale {
-    fn between(before: &[Group], now: &[Group], number: u64) -> Stale {
-        let node = |groups: &[Group], id| groups.iter().find(|g| g.id == id).map(|g| g.node);
-        let ids = before.iter().chain(now).map(|group| group.id);
-        let moved = ids.filter(|id| node(before, *id) != node(now, *id));
-        Stale {
-            number,
-            groups: moved.collect(),
-        }
-    }
-
-    /// More of them, from a later list on.
-    fn add(&mut self, more: Stale) {
-        self.number = more.number;
-        self.groups.extend(more.groups);
-    }
-
-    /// Views from this one on have memory by the new nodes.
-    pub(super) fn settle(&mut self, view: &View) {
-        if view.watched >= self.number {
-            self.groups.clear();
-        }
-    }
-
-    /// Their counts are not read yet: else all of it would be traffic without an owner, which leaves nothing
-    /// for the workloads that cause it.
-    pub(super) fn hold_back(&self, seen: &mut [GroupReading]) {
-        for group in seen.iter_mut().filter(|g| self.groups.contains(&g.id)) {
-            for reading in [&mut group.read_bytes, &mut group.write_bytes] {
-                reading.value = Err(Missing::NotYetRead);
-            }
-        }
-    }
-
-    /// Takes out of workloads what is not known.
-    pub(super) fn take_out(&self, workloads: &mut [WorkloadReading]) {
-        if self.groups.is_empty() {
-            return;
-        }
-        for workload in workloads {
-            let is_known = |use_: &&Use| !self.groups.contains(&use_.group);
-            if !workload.uses.iter().all(|use_| is_known(&use_)) {
-                workload.uses = workload.uses.iter().filter(is_known).cloned().collect();
-            }
-        }
-    }
-}
-
 impl LinuxPlatform {
-    /// Where discovery's findings come from.
     pub(super) fn note_sources(&mut self) {
         let residency = Fact {
             name: "residency.source".into(),
@@ -116,7 +56,7 @@ impl LinuxPlatform {
         };
         for new in names
             .into_iter()
-            .chain([residency, processes, self.usage.fact()])
+            .chain([residency, processes, self.workloads.usage.fact()])
         {
             let facts = &mut self.description.facts;
             match facts.iter_mut().find(|f| f.name == new.name) {
@@ -157,19 +97,19 @@ impl LinuxPlatform {
             return;
         }
         self.nodes_at = at;
-        if self.counters.refresh_nodes(&self.roots) {
+        if self.devices.counters.refresh_nodes(&self.roots) {
             self.place();
         }
     }
 
     /// Groups are others, or on other nodes.
     fn place(&mut self) {
-        let groups = &self.counters.groups;
+        let groups = &self.devices.counters.groups;
         let number = self.pace.watch(groups_on_nodes(groups));
-        let stale = Stale::between(&self.description.groups, groups, number);
-        self.stale.add(stale);
-        if let Some(shares) = &mut self.shares {
-            shares.place(groups);
+        let moved = &mut self.devices.moved;
+        moved.follow(&self.description.groups, groups, number);
+        if let Some(traffic) = &mut self.task_traffic {
+            traffic.place(groups);
         }
         for group in groups {
             let known = self.description.groups.iter().find(|g| g.id == group.id);
@@ -182,12 +122,12 @@ impl LinuxPlatform {
     }
 
     fn adopt(&mut self, mut found: ProbedMachine) {
-        let kept = found.counters.keep(&mut self.counters);
+        let kept = found.counters.keep(&mut self.devices.counters);
         self.say_devices(&found.counters);
         let is_same = self.description.devices == found.counters.devices
             && self.description.groups == found.counters.groups;
-        self.counters = found.counters;
-        self.bounds.follow(found.bounds, &kept);
+        self.devices.counters = found.counters;
+        self.devices.bounds.follow(found.bounds, &kept);
         self.take_facts(found.description.facts);
         // Among the facts is how many CPUs are online: what was found may be older than what is known.
         self.cpus.hurry();
@@ -196,13 +136,19 @@ impl LinuxPlatform {
             self.description.actuator = found.description.actuator;
         }
         if !is_same {
-            self.description.devices.clone_from(&self.counters.devices);
+            self.description
+                .devices
+                .clone_from(&self.devices.counters.devices);
             self.place();
         }
-        if !is_same || self.waits.is_none() {
+        if !is_same || self.devices.waits.is_none() {
             let (roots, facts) = (&self.roots, &mut self.description.facts);
-            self.waits =
-                crate::counters::latency::open(roots, &found.topology, &self.counters, facts);
+            self.devices.waits = crate::counters::latency::open(
+                roots,
+                &found.topology,
+                &self.devices.counters,
+                facts,
+            );
         }
         self.say_nodes(&found.topology);
         let news = self.hotplug.news();
@@ -227,7 +173,6 @@ impl LinuxPlatform {
         }
     }
 
-    /// Which devices came and went.
     fn say_devices(&mut self, found: &Counters) {
         let before = &self.description.devices;
         let is_in = |device: &Device, all: &[Device]| {
@@ -262,7 +207,7 @@ impl LinuxPlatform {
     /// Reports nodes of unknown traffic, as far as they differ from those at the start, and nodes of which a
     /// part of the traffic is not known.
     pub(super) fn say_nodes(&mut self, topology: &Topology) {
-        let uncounted = uncounted(topology, &self.counters);
+        let uncounted = uncounted(topology, &self.devices.counters);
         let lacking = uncounted.filter(|node| !self.hotplug.uncounted.contains(node));
         let why = "it is CXL memory without counters, so its traffic is not seen; counters are taken up when they come";
         let mut told: BTreeMap<String, String> =
@@ -277,7 +222,6 @@ impl LinuxPlatform {
         }
     }
 
-    /// Sources of events.
     fn say_sources(&mut self, news: &HotplugChanges, can_count: bool) {
         let is_pmu = |(kind, _): &&(Subsystem, String)| *kind == Subsystem::Pmu;
         let pmus: Vec<&str> = news
@@ -302,7 +246,7 @@ impl LinuxPlatform {
             return;
         }
         let place = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
-        let here = fstat(&self.root).map(place);
+        let here = fstat(&self.workloads.root).map(place);
         let there = stat(&self.roots.cgroup).map(place);
         let path = self.roots.cgroup.display().to_string();
         if here == there {
@@ -317,9 +261,9 @@ impl LinuxPlatform {
 
     /// What weir's own scheduler cannot follow, or could be used for now.
     fn say_scheduler(&mut self, news: &HotplugChanges) {
-        let is_counted = self.counters.are_counted();
+        let is_counted = self.devices.counters.are_counted();
         if let Some(scx) = &self.backends.sched_ext {
-            if let Some(why) = scx.outgrown(&self.counters.devices, is_counted) {
+            if let Some(why) = scx.outgrown(&self.devices.counters.devices, is_counted) {
                 self.hotplug
                     .stand("weir's scheduler", Missing::NotSupported(why));
             }

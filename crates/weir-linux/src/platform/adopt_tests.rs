@@ -2,11 +2,13 @@
 use super::*;
 use crate::fake::Fake;
 use crate::options::{By, Options};
+use crate::platform::readings::moved_groups::MovedGroups;
+use crate::workloads::discovery::View;
 use weir_core::seam::observation::GroupReading;
 use weir_core::seam::plan::{ActionKind, Limit, OutcomeKind};
 use weir_core::{
-    Action, Bytes, CpuShare, DeviceId, Observation, Plan, Platform, Reading, State, WorkloadId,
-    step,
+    Action, Bytes, CpuShare, DeviceId, GroupId, Observation, Plan, Platform, Reading, State,
+    WorkloadId, step,
 };
 
 const FIO: &str = "/system.slice/fio.service";
@@ -272,31 +274,26 @@ fn nobody_is_charged_for_another_node_while_it_is_not_known_who_is_on_it() {
         size_bytes: Bytes(1),
     };
     let (before, now) = ([group(0, 1), group(1, 2)], [group(0, 2), group(1, 2)]);
-    let mut stale = Stale::between(&before, &now, 1);
+    let mut moved = MovedGroups::default();
+    moved.follow(&before, &now, 1);
     let fake = Fake::new();
     let mut platform = open(&fake);
     let seen = observed(&mut platform);
     assert_eq!(groups_of(&seen, FIO), ["cxl0.0"]);
-    let Observation {
-        mut groups,
-        mut workloads,
-        ..
-    } = seen.clone();
-    stale.settle(&View::default());
-    stale.take_out(&mut workloads);
-    stale.hold_back(&mut groups);
+    let withheld = |moved: &MovedGroups| {
+        let groups = moved.without_counts(seen.groups.clone());
+        (groups, moved.without_uses(seen.workloads.clone()))
+    };
+    moved.settle(&View::default());
+    let (groups, workloads) = withheld(&moved);
     assert!(workloads.iter().all(|workload| workload.uses.is_empty()));
     assert_eq!(groups[0].read_bytes.value, Err(Missing::NotYetRead));
-    stale.settle(&View {
+    moved.settle(&View {
         watched: 1,
         ..View::default()
     });
-    let Observation {
-        mut groups,
-        mut workloads,
-        ..
-    } = seen.clone();
-    stale.take_out(&mut workloads);
-    stale.hold_back(&mut groups);
-    assert_eq!((groups, workloads), (seen.groups, seen.workloads));
+    assert_eq!(
+        withheld(&moved),
+        (seen.groups.clone(), seen.workloads.clone())
+    );
 }

@@ -9,7 +9,6 @@ use weir_core::{Missing, Nanos};
 /// How often the list is read.
 pub(super) const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
-/// What is spoken of.
 const CPUS: &str = "CPUs";
 
 impl LinuxPlatform {
@@ -89,7 +88,7 @@ mod tests {
                 Some(text) => fake.write(ONLINE, text),
                 None => fake.remove(ONLINE),
             }
-            // Also where the machine is probed anew.
+            // The same holds where the machine is probed anew.
             platform.hotplug.hurry();
             fake.write("sys/devices/system/node/has_memory", "0-1\n");
             let told = observed(&mut platform);

@@ -45,8 +45,9 @@ pub fn describe(options: &Options) -> Description {
     description
 }
 
-/// What is handed down from the root may end below it: the mark of the controller is of the cgroups that have
-/// processes, and limits are possible where one of these can have one.
+/// Corrects what was found at the root: a controller that is handed down from there may end further below.
+/// What counts is whether one of the cgroups that have processes can have the controller; only then are
+/// limits possible.
 fn limit_what_can_be(options: &Options, description: &mut Description) {
     let Some(found) = without_cpu_max(&options.roots, &Rules::of(options)) else {
         return;
@@ -61,7 +62,6 @@ fn limit_what_can_be(options: &Options, description: &mut Description) {
     }
 }
 
-/// The description of what was probed.
 pub(crate) fn description(
     options: &Options,
     topology: &Topology,

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host as a [`Platform`]. One tick:
-//!
-//! 1. wait for the next point of the tick grid;
-//! 2. read the counters of every device, then `cpu.stat` of every workload that can use one: close
-//!    together, since rates are made of both (see [`crate::workloads::cpu_time`]);
-//! 3. add what discovery last found (memory by group, weights, limits of others, exclusions).
+//! The host as a [`Platform`]. One tick waits for the next point of the tick grid, takes over what came or
+//! went (`adopt`), and reads ([`readings`]: what discovery last found, then devices, then workloads).
 //!
 //! What cannot be read is missing with its reason; what is gone is skipped, counted once, and gone
 //! from the next view. Only a machine without CXL memory and without counters cannot be opened.
@@ -12,10 +8,6 @@
 use crate::backends::cpu_max::CpuMaxBackend;
 use crate::backends::sched_ext::Scx;
 use crate::backends::{BackendContext, Backends};
-use crate::counters::Counters;
-use crate::counters::idle_groups::Quiet;
-use crate::counters::link_bound::Bounds;
-use crate::counters::pmu::latency::Waits;
 use crate::error::LinuxError;
 use crate::inventory::group_nodes::groups_on_nodes;
 use crate::kernel::clock::{Ticker, now};
@@ -25,63 +17,50 @@ use crate::leases::LeaseBook;
 use crate::options::{Options, Roots};
 use crate::task_traffic::TaskTraffic;
 use crate::workloads::cgroups::tree::CgroupTree;
+use crate::workloads::cpu_time::IdleSkips;
 use crate::workloads::cpu_time::bpf::CpuTimeBpf;
-use crate::workloads::cpu_time::{self, CpuTimeReader, IdleSkips, Repose, kind};
-use crate::workloads::discovery::{Discovery, View, WorkloadSource};
+use crate::workloads::discovery::{Discovery, View};
 use crate::workloads::discovery_thread::Pace;
 use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::Wanted;
 use crate::workloads::processes::node_balance::NodeBalance;
 use crate::workloads::processes::sched_policy;
-use adopt::Stale;
 use cpus::CPUS_EVERY;
 use hotplug::{ChangePace, Hotplug, ProbedMachine};
-use page_migration::PageMigration;
-use rustix::fd::{AsFd, OwnedFd};
+use readings::devices::DeviceReader;
+use readings::page_migration::PageMigration;
+use readings::workloads::WorkloadReader;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use weir_core::enforcement::overload_poll::OverloadPoll;
 use weir_core::owner::PodNames;
 use weir_core::seam::next_move::{Act, NextMove, Precondition};
-use weir_core::seam::observation::{Skipped, WorkloadReading};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::processes::Processes;
 use weir_core::seam::sched_stats::SchedStats;
 use weir_core::seam::topology::Fact;
 use weir_core::{
-    CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
-    WorkloadId,
+    Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError, WorkloadId,
 };
 
-/// This machine.
 pub struct LinuxPlatform {
     roots: Roots,
     description: Description,
-    counters: Counters,
-    /// What counts of them are held against.
-    bounds: Bounds,
+    devices: DeviceReader,
+    pub(crate) workloads: WorkloadReader,
     /// Names that the operator gave.
     wanted: Arc<Wanted>,
     pace: Pace,
     /// Rules that count once a view was made with them, and the number of the first such view.
     next_rules: Option<(u64, Rules)>,
     view: Arc<View>,
-    rests: IdleSkips,
-    quiet: Quiet,
-    pub(crate) usage: CpuTimeBpf,
-    root: Arc<OwnedFd>,
-    proc: Arc<OwnedFd>,
-    /// Whether process ids in `proc` are those of weir's own PID namespace, so that the kernel's CPU clocks
-    /// can be read by process id.
-    own_proc: bool,
     backends: Backends,
     /// Counts for each task, where they are wanted and can be had.
-    shares: Option<TaskTraffic>,
-    /// Events that measure latency, where there are any.
-    waits: Option<Waits>,
+    task_traffic: Option<TaskTraffic>,
     ticker: Ticker,
-    rush: OverloadPoll,
+    /// Ticks that come early while a device is overloaded.
+    overload_poll: OverloadPoll,
     is_limiting: bool,
     seq: u64,
     nodes_at: Nanos,
@@ -90,23 +69,21 @@ pub struct LinuxPlatform {
     hotplug: Hotplug,
     /// Facts of the machine itself come first among all; so many.
     fact_count: usize,
-    stale: Stale,
     page_migration: PageMigration,
     balance: NodeBalance,
     buffer: Buffer,
-    space: Vec<u8>,
 }
 
 /// Starts discovery, in a thread or not.
 type Start = fn(Discovery) -> io::Result<Pace>;
 
 impl LinuxPlatform {
-    /// Opens the host. Unless `read_only`, this takes the lock, so that one weir limits at a time,
-    /// and restores what a weir left that died.
+    /// Opens the host. Unless `read_only`, this takes the lock, so that one weir process limits at a
+    /// time, and restores what one that died has left.
     ///
     /// # Errors
     /// [`LinuxError::NoCxl`] if there is nothing to watch; [`LinuxError::Locked`] with the process
-    /// id of another weir; an unsound lock or journal; `/proc` or the cgroup root not there.
+    /// id of another weir process; an unsound lock or journal; `/proc` or the cgroup root not there.
     pub fn open(options: Options) -> Result<Self, LinuxError> {
         Self::open_with(options, Pace::thread)
     }
@@ -120,6 +97,11 @@ impl LinuxPlatform {
         Self::open_with(options, Pace::inline)
     }
 
+    /// Opens the machine.
+    ///
+    /// Names in sysfs are noted before the machine is probed, so that what comes while it is probed counts as
+    /// new and is taken up later. The right to limit is taken last: that restores what an earlier weir has
+    /// left, and a machine that cannot be opened must not have such an effect.
     fn open_with(options: Options, run: Start) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
         let mut hotplug = Hotplug::begin(&options);
@@ -132,9 +114,9 @@ impl LinuxPlatform {
         let fact_count = found.description.facts.len();
         let (counters, facts) = (&found.counters, &mut found.description.facts);
         let waits = crate::counters::latency::open(&roots, &found.topology, counters, facts);
-        let shares = TaskTraffic::choose(&options, &mut found.description)?;
+        let task_traffic = TaskTraffic::choose(&options, &mut found.description)?;
         let uncounted = adopt::uncounted(&found.topology, counters);
-        hotplug.know(uncounted, shares.is_some());
+        hotplug.know(uncounted, task_traffic.is_some());
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
         let proc = Arc::new(proc?);
         let (budget, for_settled) = Budget::of_process();
@@ -155,35 +137,33 @@ impl LinuxPlatform {
         hotplug.is_beside = matches!(pace, Pace::Thread { .. });
         let view = pace.view().0;
         let mut platform = LinuxPlatform {
-            own_proc: sched_policy::is_own(&*proc),
-            rests: IdleSkips::of(&view),
+            devices: DeviceReader::new(found.counters, found.bounds, waits),
+            workloads: WorkloadReader {
+                root,
+                own_proc: sched_policy::is_own(&*proc),
+                proc,
+                usage: CpuTimeBpf::begin(&options),
+                idle_skips: IdleSkips::of(&view),
+                has_vanished: false,
+            },
             view,
-            quiet: Quiet::default(),
-            usage: CpuTimeBpf::begin(&options),
             description: found.description,
-            counters: found.counters,
-            bounds: found.bounds,
             wanted: Arc::clone(&backends.context.rules.wanted),
             pace,
             next_rules: None,
-            root,
-            proc,
             backends,
-            shares,
-            waits,
+            task_traffic,
             ticker: Ticker::new(options.interval).ending_after(options.duration),
-            rush: OverloadPoll::default(),
+            overload_poll: OverloadPoll::default(),
             is_limiting: !options.read_only,
             seq: 0,
             nodes_at: now(),
             cpus: ChangePace::new(now(), CPUS_EVERY),
             hotplug,
             fact_count,
-            stale: Stale::default(),
             page_migration: PageMigration::default(),
             balance: NodeBalance::of(&options),
             buffer: Buffer::new(),
-            space: Vec::new(),
             roots,
         };
         platform.note_sources();
@@ -191,7 +171,7 @@ impl LinuxPlatform {
         platform.claim().map(|()| platform)
     }
 
-    /// Takes the right to limit where it is wanted, and notes what an earlier weir had left.
+    /// Takes the right to limit where it is wanted, and notes what an earlier weir process had left.
     fn claim(&mut self) -> Result<(), LinuxError> {
         if !self.is_limiting {
             return Ok(());
@@ -232,77 +212,18 @@ impl LinuxPlatform {
     /// Sleeps until the next tick is due, and samples the counters for the scheduler meanwhile, if it needs
     /// that.
     fn wait(&mut self) {
-        let backend = self.backends.active();
-        let (counters, space) = (&mut self.counters, &mut self.space);
-        let bounds = &mut self.bounds;
+        let (backend, devices) = (self.backends.active(), &mut self.devices);
         self.ticker.wait(backend.counts_every(), || {
-            backend.on_counts(&bounds.read(counters, space).0);
+            backend.on_counts(&devices.plausible().0);
         });
     }
 
-    /// Reads all workloads of the view.
-    fn read_workloads(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
-        let mut seen = Vec::with_capacity(view.workloads.len());
-        let (backend, cpu_max) = (self.backends.active(), &self.backends.cpu_max);
-        let holds = &cpu_max.holds;
-        let mut requests = cpu_time::requests(view, holds, &mut self.rests, &self.quiet);
-        let root = self.root.as_fd();
-        self.usage.sweep(&mut requests, root, &mut self.buffer);
-        let mut reader = CpuTimeReader {
-            root,
-            proc: &self.proc,
-            own_proc: self.own_proc,
-            buffer: &mut self.buffer,
-            skipped,
-            vanished: false,
-        };
-        for request in &mut requests {
-            let (watched, is_idle) = (request.watched, request.repose == Repose::Idle);
-            let mut uses_count = true;
-            let parked = backend.throttled(&watched.id);
-            let told = match request.is_resting {
-                true => self.rests.last_times(request.place),
-                false => None,
-            };
-            let times = match told {
-                Some(told) => told,
-                None => {
-                    let Some(times) = reader.read(request) else {
-                        continue;
-                    };
-                    uses_count = self.rests.note(request.place, &watched.source, &times);
-                    times
-                }
-            };
-            let (theirs, weight) = match request.hold {
-                Some(hold) => (hold.theirs(), hold.weight.theirs()),
-                None => match cpu_max.released.get(&watched.id) {
-                    Some(released) => (released.limit_cpus, released.weight),
-                    None => (watched.limit.and_then(|max| max.cpus()), None),
-                },
-            };
-            // That of a process is its nice value.
-            let weight = weight.filter(|_| matches!(watched.source, WorkloadSource::Cgroup(_)));
-            seen.push(WorkloadReading {
-                id: watched.id.clone(),
-                kind: kind(watched),
-                cpu_ns: times.0,
-                throttled_ns: parked.unwrap_or(times.1),
-                resident_bytes: watched.resident_bytes.filter(|_| uses_count && !is_idle),
-                uses: match uses_count {
-                    true => Arc::clone(&watched.uses),
-                    false => Arc::default(),
-                },
-                weight: weight.unwrap_or(watched.weight),
-                limited_weight: request.hold.and_then(|hold| hold.weight.seen()),
-                their_limit_cpus: theirs.map(CpuShare::new),
-                excluded: watched.excluded.clone(),
-            });
-        }
-        if reader.vanished {
-            self.pace.hurry();
-        }
-        seen
+    fn take_over(&mut self, view: &Arc<View>) {
+        self.backends.cpu_max.released.follow(view);
+        self.workloads.idle_skips.follow(&self.view, view);
+        self.view = Arc::clone(view);
+        self.take_rules();
+        self.note_sources();
     }
 
     /// Names of devices are scanned at the next tick, and workloads too.
@@ -310,11 +231,6 @@ impl LinuxPlatform {
     pub(crate) fn hurry(&mut self) {
         self.hotplug.hurry();
         self.pace.hurry();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn rests(&self) -> &IdleSkips {
-        &self.rests
     }
 }
 
@@ -326,67 +242,20 @@ impl Platform for LinuxPlatform {
     fn observe(&mut self) -> Result<Observation, PlatformError> {
         self.wait();
         self.follow_machine(now());
-        let (view, is_last) = self.pace.view();
-        if view.round != self.view.round {
-            self.backends.cpu_max.released.follow(&view);
-            self.rests.follow(&self.view, &view);
-            self.view = Arc::clone(&view);
-            self.take_rules();
-            self.note_sources();
-        }
-        let mut skipped = view.skipped.clone();
-        if is_last {
-            let why = Missing::Lost("discovery ended: workloads are as last seen".into());
-            skipped.push(Skipped {
-                what: "discovery".into(),
-                why,
-            });
-        }
-        skipped.extend(self.backends.unenforced());
-        skipped.extend(self.hotplug.standing());
-        let unowned_memory = self.balance.read(&view, &mut skipped, &mut self.buffer);
-        if self.balance.wants_search() {
-            self.balance.searches(self.pace.search());
-        }
-        if self.balance.wants_round() {
-            self.pace.sweep();
-        }
-        let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
-        skipped.extend(dropped);
-        self.stale.settle(&view);
-        self.stale.hold_back(&mut groups);
-        self.quiet.follow(&groups);
-        self.backends.active().on_counts(&groups);
-        skipped.extend(self.counters.scaled());
-        let shares = self.shares.as_mut();
-        let taken = shares.map(|shares| shares.take(&view, &mut skipped));
-        let mut workloads = self.read_workloads(&view, &mut skipped);
-        self.stale.take_out(&mut workloads);
-        let task_counts = taken.map(|taken| taken.fill(&mut workloads));
-        let seq = self.seq;
-        self.seq += 1;
-        Ok(Observation {
-            seq,
-            at: now(),
-            groups,
-            latencies: self.waits.iter_mut().map(Waits::read).collect(),
-            devload: self.counters.loads(),
-            running: self.counters.running(),
-            probe_traffic: Vec::new(),
-            page_migration: self.page_migration.read(&self.proc, &mut self.buffer),
-            unowned_memory,
-            workloads,
-            task_counts: task_counts.unwrap_or_default(),
-            skipped,
-        })
+        let seen = self.discovered();
+        let seen = self.with_unowned_memory(seen);
+        let seen = self.counted(seen);
+        let seen = self.attributed(seen);
+        Ok(self.observation(seen))
     }
 
     fn on_plan(&mut self, plan: &Plan) {
-        if let Some(shares) = &mut self.shares {
-            shares.on_plan(&plan.devices);
+        if let Some(traffic) = &mut self.task_traffic {
+            traffic.on_plan(&plan.devices);
         }
         let interval = self.ticker.interval();
-        if let Some(early) = self.rush.next(plan, interval).filter(|_| self.is_limiting) {
+        let early = self.overload_poll.next(plan, interval);
+        if let Some(early) = early.filter(|_| self.is_limiting) {
             self.ticker.pull(early);
         }
     }
@@ -399,6 +268,10 @@ impl Platform for LinuxPlatform {
             result,
         };
         plan.actions.iter().zip(outcomes).map(outcome).collect()
+    }
+
+    fn limit_rewrites(&self) -> Option<u64> {
+        self.backends.active().limit_rewrites()
     }
 
     fn scheduler(&self) -> Option<SchedStats> {
@@ -447,7 +320,7 @@ mod cpus;
 pub(crate) mod description;
 mod hotplug;
 pub(crate) mod lease_books;
-mod page_migration;
+mod readings;
 pub(crate) mod trial;
 
 #[cfg(test)]

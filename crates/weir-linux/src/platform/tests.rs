@@ -3,7 +3,9 @@ use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::options::By;
 use crate::workloads::discovery::WorkloadSource;
+use weir_core::CpuShare;
 use weir_core::seam::conformance;
+use weir_core::seam::observation::WorkloadReading;
 use weir_core::seam::observation::{Excluded, LimitedWeight};
 use weir_core::seam::plan::{ActionKind, Limit, WeightChange};
 use weir_core::{Action, Bytes};
@@ -149,7 +151,7 @@ fn vanished_and_malformed_things_are_counted_skips() {
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     platform.observe().unwrap();
-    // As the kernel answers on a descriptor of a removed cgroup: here by a mark.
+    // The kernel answers so on a descriptor of a removed cgroup: here by a mark.
     let WorkloadSource::Cgroup(leaf) = platform
         .view
         .get(&WorkloadId::new(FIO))

@@ -228,7 +228,7 @@ mod tests {
             "{report:?}"
         );
         assert_eq!(trial.limit_now().unwrap().to_string(), "max 100000");
-        // A weir that limits meanwhile has its own journal.
+        // A weir process that limits meanwhile has its own journal.
         assert!(!fake.path("run/weir/journal.jsonl").exists());
         let run = trial.roots.run.clone();
         drop(trial);

@@ -25,7 +25,7 @@ use weir_core::seam::topology::Group;
 use weir_core::units::LINE_BYTES;
 use weir_core::{GroupId, Missing};
 
-/// How far an event may be off.
+/// An event that counts within this part of what it should is used.
 const BOUND_RATIO: f64 = 0.1;
 /// Shortest sample of what the device moves without weir's reads.
 const QUIET: Duration = Duration::from_millis(20);
@@ -38,11 +38,9 @@ const TRIES: usize = 3;
 /// What came of it. All in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct CalibrationCounts {
-    /// That were read.
     read: f64,
-    /// By the event.
     event: f64,
-    /// By the device, less what others moved; nothing where it does not count.
+    /// What the device counted, less what other programs moved; `None` where the device does not count.
     device: Option<f64>,
     /// What others move on it in that time.
     others: f64,
@@ -55,7 +53,6 @@ pub(super) enum CalibrationResult {
     Holds(f64),
     /// It does not.
     Differs(f64),
-    /// Nothing can be said.
     Unknown(Missing),
 }
 
@@ -76,7 +73,7 @@ pub(super) fn of(options: &Options, groups: &[Group], chosen: &ChosenEvents) -> 
     // A thread of its own: reads are pinned to a CPU, and so is the thread that makes them.
     let one = || {
         let counted = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| measured(options, reads, (group, node), chosen));
+            let thread = scope.spawn(|| measured(options, reads, group, node, chosen));
             let panicked = |_| Err(Missing::Lost("the thread that reads has panicked".into()));
             thread.join().unwrap_or_else(panicked)
         });
@@ -98,6 +95,11 @@ fn best_of(verdicts: impl Iterator<Item = CalibrationResult>) -> CalibrationResu
     best
 }
 
+/// What the counts say of an event.
+///
+/// Nothing is said where other programs move more than half as much as was read meanwhile, or where less came
+/// from the device than was read: caches or another node answered then, and the event need not have counted.
+/// It is compared with the device's own count where there is one, since that counts what arrived.
 fn compared(counts: CalibrationCounts) -> CalibrationResult {
     let unknown = |why: String| CalibrationResult::Unknown(Missing::Lost(why));
     if counts.read <= 0.0 {
@@ -115,17 +117,22 @@ fn compared(counts: CalibrationCounts) -> CalibrationResult {
         }
     }
     let ratio = counts.event / counts.device.unwrap_or(counts.read);
-    match (ratio - 1.0).abs() <= BOUND_RATIO {
-        true => CalibrationResult::Holds(ratio),
-        false => CalibrationResult::Differs(ratio),
+    if (ratio - 1.0).abs() <= BOUND_RATIO {
+        CalibrationResult::Holds(ratio)
+    } else {
+        CalibrationResult::Differs(ratio)
     }
 }
 
 /// Makes the reads, with everything that counts.
+///
+/// A sample before the reads shows what others move; it is scaled to the time of the reads and taken off the
+/// device's count. The event counts the task that reads, and so needs nothing taken off.
 fn measured(
     options: &Options,
     reads: Reads,
-    (group, node): (GroupId, u32),
+    group: GroupId,
+    node: u32,
     chosen: &ChosenEvents,
 ) -> Result<CalibrationCounts, Missing> {
     let mut work = reads(&options.roots, node)?;

@@ -170,8 +170,8 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
         reads: Some(naps),
         ..Options::default()
     };
-    let place = (group(1).id, 1);
-    let counts = match measured(&options, naps, place, &chosen(true)) {
+    let place = group(1).id;
+    let counts = match measured(&options, naps, place, 1, &chosen(true)) {
         Ok(counts) => counts,
         Err(why @ Missing::NotPermitted(_)) => {
             let _ = writeln!(std::io::stderr(), "SKIP events of this thread: {why}");
@@ -193,7 +193,7 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
         stores: Some(stores),
         ..chosen(true)
     };
-    let counts = measured(&options, options.reads.unwrap(), place, &with_stores).unwrap();
+    let counts = measured(&options, options.reads.unwrap(), place, 1, &with_stores).unwrap();
     let ratio = counts.event / (NAPS as f64 * 64.0);
     assert!((ratio - 1.0).abs() < BOUND_RATIO, "{counts:?}");
     // None of it came from the device, and that is what is said.

@@ -215,7 +215,7 @@ mod tests {
             (&[Config([0x012a, 0x7_03c0_4477, 0, 0])][..], &[64][..])
         );
         assert!(granite.is_documented && granite.kind == 4);
-        // With stores both registers of a core are taken.
+        // Where stores are counted both registers of a core are taken.
         assert_eq!(granite.all()[1], Config([0x012a, 0x7_03c0_0002, 0, 0]));
         assert_eq!(granite.stores.as_ref().unwrap().bytes, 64);
         // Two responses, which are the two registers of a core.

@@ -12,6 +12,7 @@ use crate::kernel::clock::now;
 use crate::kernel::skeletons::task_counts::types::{cpu_state, event_counts};
 use crate::kernel::skeletons::task_counts::{TaskCountsSkel, TaskCountsSkelBuilder};
 use crate::options::{By, Roots};
+use crate::workloads::cgroups::walk::Delegated;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -139,6 +140,13 @@ impl TrafficSource for CountingBpf {
         let reads = self.chosen.bytes.iter().copied().map(event(false));
         let stores = self.chosen.stores.iter().map(|stores| stores.bytes);
         reads.chain(stores.map(event(true))).collect()
+    }
+
+    fn follow_delegated(&mut self, delegated: &Delegated) {
+        let maps = &mut self.skel.maps;
+        if let Some(bss) = &mut maps.bss_data {
+            bpf::follow_delegated!(maps.delegated_cgroups, bss, delegated);
+        }
     }
 
     fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64 {

@@ -20,6 +20,7 @@ use crate::counters::pmu::Machine;
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
 use crate::options::{AttributionSource, Options};
+use crate::workloads::cgroups::walk::Delegated;
 use crate::workloads::discovery::{View, WorkloadSource as Watches};
 use crate::workloads::processes::process_set::UNLISTED;
 use core_events::ChosenEvents;
@@ -45,9 +46,7 @@ const COUNTS: &str = "attribution.task_counts";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) u64);
 
-/// What counts for workloads.
 pub(crate) trait TrafficSource: Send {
-    /// What it counts.
     fn name(&self) -> &str;
     /// The events that it counts, in the order of a sum; none from sources that distinguish groups.
     fn events(&self) -> Vec<TaskEvent>;
@@ -57,6 +56,8 @@ pub(crate) trait TrafficSource: Send {
     }
     /// The workloads that have memory on a device, for sources that keep something for each.
     fn follow(&mut self, _: &BTreeMap<Key, &Watches>) {}
+    /// The cgroups that count with all that is below them.
+    fn follow_delegated(&mut self, _: &Delegated) {}
     /// Which groups there are and on which nodes, for those that find their memory.
     fn place(&mut self, _: &[Group]) {}
     /// The state of devices, for sources that only work near overload.
@@ -65,7 +66,6 @@ pub(crate) trait TrafficSource: Send {
     fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64;
     /// A cgroup's counts so far; one that never ran has none.
     fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing>;
-    /// A process's.
     fn of_process(&mut self, id: Key) -> Result<Sum, Missing>;
     /// Bytes that a workload has read so far of each group, from sources that distinguish groups.
     fn by_group(&mut self, _: Key) -> Option<ByGroup> {
@@ -79,13 +79,12 @@ pub(crate) trait TrafficSource: Send {
     }
 }
 
-/// Bytes of each group.
 type ByGroup = Result<BTreeMap<GroupId, u64>, Missing>;
 
 /// What was counted until a moment, in the order of the view.
 pub(crate) struct TrafficReading {
     at: Nanos,
-    /// By events, wherever the memory is.
+    /// What events counted for each workload, wherever its memory lies.
     counts: Vec<TaskCountsReading>,
     by_group: Vec<(WorkloadId, ByGroup)>,
 }
@@ -94,6 +93,7 @@ pub(crate) struct TrafficReading {
 pub(crate) struct TaskTraffic {
     source: Box<dyn TrafficSource>,
     event_count: usize,
+    delegated: Arc<Delegated>,
     forgot_at: Nanos,
 }
 
@@ -218,11 +218,12 @@ impl TaskTraffic {
         TaskTraffic {
             event_count: source.events().len(),
             source,
+            delegated: Arc::default(),
             forgot_at: now(),
         }
     }
 
-    /// Which groups there are, and where.
+    /// Takes in the groups that there are, and their nodes.
     pub(crate) fn place(&mut self, groups: &[Group]) {
         self.source.place(groups);
     }
@@ -240,6 +241,10 @@ impl TaskTraffic {
         let watched_by_key: BTreeMap<Key, &Watches> =
             users().map(|w| (key(&w.source), &w.source)).collect();
         self.source.follow(&watched_by_key);
+        if self.delegated != view.delegated {
+            self.delegated = Arc::clone(&view.delegated);
+            self.source.follow_delegated(&self.delegated);
+        }
         let lost = self
             .source
             .refresh(&watched_by_key.keys().copied().collect());
@@ -290,7 +295,6 @@ impl TaskTraffic {
         sum.map(|sum| EventCounts::of(sum.0.get(events).unwrap_or_default()))
     }
 
-    /// Forgets workloads that are gone.
     fn tidy(&mut self, view: &View, at: Nanos) {
         if at.0.saturating_sub(self.forgot_at.0) < FORGET_EVERY.0 {
             return;
@@ -303,7 +307,7 @@ impl TaskTraffic {
 
 impl TrafficReading {
     /// Puts what is known group by group into the uses of workloads, which are in the order of the view too.
-    /// Gives the counts that are of no group, of workloads that use one now.
+    /// Gives back the counts that are not told apart by group, for the workloads that use one now.
     pub(crate) fn fill(self, seen: &mut [WorkloadReading]) -> Vec<TaskCountsReading> {
         let mut by_group = self.by_group.into_iter().peekable();
         let mut counts = self.counts.into_iter().peekable();

@@ -83,9 +83,12 @@ fn process(pid: u32) -> Arc<crate::workloads::discovery::Process> {
 
 /// Processes, those of them with memory on a device first.
 fn view(users: &[u32], others: &[u32]) -> View {
-    let use_here = |pid: &u32| match users.contains(pid) {
-        true => [use_of(0, Some(1))].into(),
-        false => Arc::default(),
+    let use_here = |pid: &u32| {
+        if users.contains(pid) {
+            [use_of(0, Some(1))].into()
+        } else {
+            Arc::default()
+        }
     };
     let watched = |pid: &u32| crate::workloads::discovery::Watched {
         id: process(*pid).id(),

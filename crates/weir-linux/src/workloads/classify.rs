@@ -17,7 +17,6 @@ use weir_core::seam::observation::{Excluded, Use};
 use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading};
 
-/// Puts together what was read.
 pub(crate) struct Classifier<'a> {
     pub(crate) members: &'a ProcessCache,
     pub(crate) groups: &'a [GroupOnNode],
@@ -35,10 +34,8 @@ impl Classifier<'_> {
         buffer: &mut Buffer,
     ) -> Watched {
         let pids = cached.pids.as_deref().unwrap_or_default();
-        let members = pids
-            .iter()
-            .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
-        let members: Vec<(u32, &CachedProcess)> = members.collect();
+        let member = |pid: &u32| Some((*pid, self.members.get(*pid)?));
+        let members: Vec<(u32, &CachedProcess)> = pids.iter().filter_map(member).collect();
         let mut resident = self.members.resident(pids);
         // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no
         // permission, a kernel without numa_maps.
@@ -60,9 +57,10 @@ impl Classifier<'_> {
                 uses(self.groups, &resident, self.at)
             }
             Ok(charged) if resident.at.is_some() && resident.unread == 0 => {
-                match resident.is_unknown() || pids.contains(&0) {
-                    true => charged.add_unseen(&mut resident),
-                    false => charged.add_unmapped(&mut resident),
+                if resident.is_unknown() || pids.contains(&0) {
+                    charged.add_unseen(&mut resident)
+                } else {
+                    charged.add_unmapped(&mut resident)
                 }
                 uses(self.groups, &resident, self.at)
             }
@@ -76,6 +74,9 @@ impl Classifier<'_> {
         let excluded = self
             .rules
             .on_cgroup(leaf.id.as_str(), &leaf.path, members.iter().copied());
+        // Only its own tasks wait for what a user has made real-time.
+        let excluded =
+            excluded.filter(|why| leaf.kind != LeafKind::Delegated || *why != Excluded::RealTime);
         let can_have_limit = cached.limit.is_some();
         let excluded = excluded.or_else(|| self.shared(leaf, can_have_limit, &uses, pids, buffer));
         let needs_limit = self.rules.by_cpu_max && !can_have_limit && !uses.is_empty();

@@ -7,11 +7,11 @@
 use crate::kernel::clock::{now, sleep};
 use weir_core::Nanos;
 
-/// Longest stretch, but for the last piece of work in it.
+/// Longest stretch of work, but for the last piece in it, and the pause after it: a quarter of one CPU at
+/// most. Made in one go, the walk kept one of the two CPUs that limited readers had.
 const STRETCH: Nanos = Nanos::from_millis(2);
 const REST: Nanos = Nanos::from_millis(6);
 
-/// The rests of one walk.
 #[derive(Debug, Default)]
 pub(crate) struct CondResched {
     is_on: bool,
@@ -19,7 +19,6 @@ pub(crate) struct CondResched {
 }
 
 impl CondResched {
-    /// A walk begins.
     pub(crate) fn begin(&mut self, is_on: bool) {
         self.is_on = is_on;
         self.since = now();

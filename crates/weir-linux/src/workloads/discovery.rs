@@ -15,7 +15,8 @@ use super::cgroups::cache::{CachedCgroup, OWNER_EVERY, OWNER_SELDOM, PIDS_EVERY,
 use super::cgroups::inner::Inner;
 use super::cgroups::non_leaf::{Lists, Outside, hidden};
 use super::cgroups::pod_names::PodLogs;
-use super::cgroups::tree::{CgroupTree, Leaf};
+use super::cgroups::tree::{CgroupTree, Leaf, LeafKind};
+use super::cgroups::walk::Delegated;
 use super::classify::{Classifier, processes, uses};
 use super::cond_resched::CondResched;
 use super::exclude::Rules;
@@ -26,25 +27,24 @@ use super::processes::process_set::ProcessSet;
 use super::task_iter::Tasks;
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::clock::now;
-use crate::kernel::fd_budget::{Budget, is_want};
-use crate::kernel::files::{Buffer, for_each_dir};
+use crate::kernel::fd_budget::Budget;
+use crate::kernel::files::Buffer;
 use crate::kernel::parse::cgroup::CpuMax;
 use crate::options::{By, Options};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_core::seam::observation::{Excluded, Skipped, Use};
+use weir_core::seam::observation::{Excluded, Use};
 use weir_core::seam::processes::Processes;
-use weir_core::{Bytes, Missing, Nanos, WorkloadId};
+use weir_core::{Bytes, Nanos, WorkloadId};
 
+use super::view::listed;
 pub(crate) use super::view::{Process, View};
 
 /// Time for scans of memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
-/// Most processes that are read.
-const PROCESSES_MAX: usize = 100_000;
 
 /// A workload and the slow facts about it.
 #[derive(Clone, Debug)]
@@ -61,7 +61,6 @@ pub(crate) struct Watched {
     pub(crate) processes: Option<Processes>,
 }
 
-/// What a tick reads of it.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkloadSource {
     Cgroup(Arc<Leaf>),
@@ -77,7 +76,7 @@ impl WorkloadSource {
         match self {
             WorkloadSource::Cgroup(leaf) => leaf.is_gone(),
             WorkloadSource::Process(process) => process.gone.load(Ordering::Relaxed),
-            // Such a one is not in the next view.
+            // Once these are gone, they are not in the next view.
             WorkloadSource::Set(_) | WorkloadSource::Inner(_) => false,
         }
     }
@@ -87,7 +86,7 @@ impl WorkloadSource {
 enum Finder {
     Cgroups {
         tree: CgroupTree,
-        /// By path.
+        /// The leaves with what is known of each, in the order of their paths.
         cached: Vec<(Arc<Leaf>, CachedCgroup)>,
     },
     Processes {
@@ -95,7 +94,6 @@ enum Finder {
     },
 }
 
-/// The slow half.
 pub(crate) struct Discovery {
     finder: Finder,
     members: ProcessCache,
@@ -107,6 +105,7 @@ pub(crate) struct Discovery {
     /// When all of them are to be read at once again.
     sweep_at: Nanos,
     outside: Outside,
+    delegated: Arc<Delegated>,
     buffer: Buffer,
     round: u64,
     rests: CondResched,
@@ -118,7 +117,7 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// As `options` say.
+    /// Makes the discovery that `options` ask for.
     pub(crate) fn choose(
         options: &Options,
         tree: CgroupTree,
@@ -135,8 +134,8 @@ impl Discovery {
         discovery
     }
 
-    /// Workloads are the leaves of `tree`.
     pub(crate) fn of_cgroups(tree: CgroupTree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        let tree = tree.by_rules(&rules);
         Self::new(
             Finder::Cgroups {
                 tree,
@@ -147,7 +146,6 @@ impl Discovery {
         )
     }
 
-    /// Workloads are processes.
     pub(crate) fn of_processes(proc: Arc<OwnedFd>, rules: Rules) -> Self {
         Self::new(
             Finder::Processes {
@@ -170,6 +168,7 @@ impl Discovery {
             pod_logs: PodLogs::default(),
             sweep_at: Nanos(0),
             outside: Outside::default(),
+            delegated: Arc::default(),
             buffer: Buffer::new(),
             round: 0,
             rests: CondResched::default(),
@@ -222,7 +221,6 @@ impl Discovery {
         }
     }
 
-    /// The rules that count from now on.
     pub(crate) fn follow_rules(&mut self, rules: Rules) {
         self.rules = rules;
         if let Finder::Cgroups { cached, .. } = &mut self.finder {
@@ -252,7 +250,6 @@ impl Discovery {
         self.members.has_unread()
     }
 
-    /// One round.
     pub(crate) fn round(&mut self, at: Nanos) -> View {
         self.round += 1;
         let budget = if self.round == 1 {
@@ -272,6 +269,7 @@ impl Discovery {
         }
         view.tasks = self.tasks.told();
         view.pod_names = self.pod_logs.names();
+        view.delegated = Arc::clone(&self.delegated);
         view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
         view.owned = owned(&self.groups, &view.workloads);
         view
@@ -290,6 +288,13 @@ impl Discovery {
             return;
         };
         tree.refresh(at, &mut self.buffer);
+        let delegated = tree.delegated();
+        if *self.delegated != delegated {
+            self.delegated = Arc::new(delegated);
+            self.tasks.follow(&self.delegated);
+            // Processes of cgroups that became parts of others, or are none any more.
+            self.sweep_at = at;
+        }
         let root = tree.root();
         let mut table = None;
         if at >= self.sweep_at {
@@ -346,21 +351,33 @@ impl Discovery {
         self.read_outside(how, at);
     }
 
-    /// Which processes are in no leaf.
+    /// Finds processes that are in no leaf: in the root cgroup, in inner cgroups, and below delegated ones.
+    ///
+    /// They are looked for whenever the list of a delegated cgroup was read in the same round. Between that
+    /// list and this look a process could move, and was then in neither; its bytes were charged to a
+    /// neighbour for two seconds.
     fn read_outside(&mut self, how: PidSource<'_>, at: Nanos) {
         let Finder::Cgroups { tree, cached } = &mut self.finder else {
             return;
         };
-        let of_leaf = |(_, cgroup): &(_, CachedCgroup)| cgroup.pids.clone().unwrap_or_default();
-        let (proc, in_leaves) = (&self.proc, cached.iter().flat_map(of_leaf));
+        let in_leaves = cached.iter().flat_map(|(_, cgroup)| cgroup.listed());
+        let is_read = |(leaf, cgroup): &(Arc<Leaf>, CachedCgroup)| {
+            leaf.kind == LeafKind::Delegated && cgroup.at == at
+        };
+        let (proc, is_due) = (&self.proc, cached.iter().any(is_read));
         let lists = Lists {
             tree,
             proc,
             how,
             at,
             in_leaves,
+            is_due,
         };
         self.outside.read(lists, &mut self.buffer);
+        let delegated = cached.iter_mut();
+        for (leaf, cgroup) in delegated.filter(|(leaf, _)| leaf.kind == LeafKind::Delegated) {
+            cgroup.add_below(self.outside.below(leaf.inode));
+        }
         let table = how.table();
         for pid in self.outside.pids() {
             if !matches!(how, PidSource::NewOnes) || !self.members.still_known(pid) {
@@ -370,7 +387,8 @@ impl Discovery {
         }
     }
 
-    /// What they have, and whether they may be limited.
+    /// What the cgroups have, and whether they may be limited. A cgroup that was not read in this round, and
+    /// of whose processes none was scanned, keeps what was made of it before.
     fn classify_cgroups(&mut self, at: Nanos, view: &mut View) {
         let Finder::Cgroups { tree, cached } = &mut self.finder else {
             return;
@@ -466,30 +484,6 @@ impl Discovery {
         let hidden = hidden(&self.proc, &self.groups, at);
         view.workloads.extend(hidden.map(Arc::new));
     }
-}
-
-/// All that `/proc` has; for want of something of ours, those known before too.
-fn listed(proc: &OwnedFd, known: &BTreeMap<WorkloadId, Arc<Process>>, view: &mut View) -> Vec<u32> {
-    let mut found = Vec::new();
-    let listed = for_each_dir(proc, PROCESSES_MAX, |name| {
-        let number = crate::kernel::parse::decimal(name)
-            .ok()
-            .and_then(|n| u32::try_from(n).ok());
-        found.extend(number);
-    });
-    if let Err(e) = listed {
-        if is_want(e) {
-            found.extend(known.values().map(|process| process.pid));
-            found.sort_unstable();
-            found.dedup();
-        }
-        let why = Missing::Lost(e.to_string());
-        view.skipped.push(Skipped {
-            what: "/proc".into(),
-            why,
-        });
-    }
-    found
 }
 
 #[cfg(test)]

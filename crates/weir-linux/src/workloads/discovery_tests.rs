@@ -4,7 +4,7 @@ use crate::fake::{Fake, stat_line};
 use crate::kernel::fd_budget::Rank;
 use crate::kernel::files::{inode, open_root};
 use crate::workloads::task_iter::process_table::{ProcessTable, tests as rows};
-use weir_core::{DeviceId, GroupId, NodeId};
+use weir_core::{DeviceId, GroupId, Missing, NodeId};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
@@ -247,7 +247,6 @@ fn users_in_the_root_cgroup_are_a_workload_that_is_never_limited() {
     );
 }
 
-/// A container that runs containers.
 #[test]
 fn processes_beside_cgroups_are_a_workload_of_their_own() {
     const POD: &str = "/system.slice/pod.scope";
@@ -328,8 +327,8 @@ fn nice_values_are_weights() {
 }
 
 /// Rows of the fake machine's processes, `times` times; then it fails.
-struct Rows {
-    rows: Vec<rows::Row>,
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<rows::Row>,
     times: u32,
     /// CPU time that each has more of each time.
     more_ns: u64,
@@ -348,7 +347,7 @@ impl crate::workloads::task_iter::TaskRows for Rows {
 }
 
 /// What a fake process is in its files.
-fn row_of(fake: &Fake, pid: u32, comm: &str, cgroup: &str, start: u64) -> rows::Row {
+pub(crate) fn row_of(fake: &Fake, pid: u32, comm: &str, cgroup: &str, start: u64) -> rows::Row {
     let dir = open_root(&fake.roots().cgroup.join(cgroup)).unwrap();
     let mut bytes = [0; 16];
     bytes[..comm.len()].copy_from_slice(comm.as_bytes());
@@ -359,7 +358,7 @@ fn row_of(fake: &Fake, pid: u32, comm: &str, cgroup: &str, start: u64) -> rows::
     }
 }
 
-fn rows_of(fake: &Fake, times: u32) -> Rows {
+pub(crate) fn rows_of(fake: &Fake, times: u32) -> Rows {
     let rows = vec![
         row_of(fake, 1, "init", "init.scope", 1),
         rows::Row {
@@ -448,7 +447,7 @@ fn rows_stand_for_files_until_they_fail_and_then_no_round_is_lost() {
 #[test]
 fn files_kept_open_are_let_go_once_all_processes_are_read_at_once() {
     let fake = Fake::new();
-    // Of each of four cgroups its list and its process.
+    // Each of four cgroups has its list and its process read.
     let budget = Budget::new(8);
     let mut discovery = discovery_with(&fake, false, &[]).keeping(Arc::clone(&budget));
     let round =

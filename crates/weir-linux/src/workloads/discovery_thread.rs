@@ -21,7 +21,6 @@ const UNREAD_EVERY: Duration = Duration::from_millis(20);
 /// After a workload vanished the next round comes early, but not at once: they go in swarms.
 const HURRY_AFTER: Duration = Duration::from_millis(200);
 
-/// Discovery, running.
 pub(crate) enum Pace {
     /// A call for the view makes a round, when one is due.
     Inline {
@@ -38,7 +37,6 @@ pub(crate) enum Pace {
     },
 }
 
-/// What the thread and the loop share.
 pub(crate) struct Shared {
     view: Mutex<Arc<View>>,
     orders: Mutex<Orders>,
@@ -49,7 +47,7 @@ pub(crate) struct Shared {
 /// What counts from the next round on.
 #[derive(Default)]
 struct Orders {
-    /// Which time it is that something of it changes.
+    /// Counts how often something of it has changed.
     number: u64,
     groups: Option<Vec<GroupOnNode>>,
     rules: Option<Rules>,
@@ -58,7 +56,6 @@ struct Orders {
 }
 
 impl Orders {
-    /// Carries them out.
     fn give(self, discovery: &mut Discovery) {
         if let Some(groups) = self.groups {
             discovery.watch(groups);

@@ -4,12 +4,14 @@
 //!
 //! `cpu.max` does not hold back real-time tasks, but it does hold back the tasks that they wait for.
 
+use super::cgroups::walk::{Delegation, is_at_or_below};
 use super::operator_names::Wanted;
 use super::processes::CachedProcess;
 use crate::kernel::escape::glob_matches;
 use crate::kernel::files::read_path;
 use crate::kernel::parse::process::cgroup_path;
 use crate::options::{Options, Roots};
+use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use weir_core::seam::observation::Excluded;
 
@@ -24,14 +26,15 @@ pub(crate) struct Rules {
     init_cgroup: Option<Vec<u8>>,
     /// A threaded domain that is shared is limited as one workload.
     pub(crate) limits_domains: bool,
+    /// Delegated cgroups with such ids are split into their leaves.
+    split_delegated: Vec<String>,
     /// Limits are set by `cpu.max` alone.
     pub(crate) by_cpu_max: bool,
-    /// Which of the patterns, and of other names that were given, have met anything.
+    /// Whether each pattern, and each other name that was given, has met anything.
     pub(crate) wanted: Arc<Wanted>,
 }
 
 impl Rules {
-    /// As `options` say, on this machine.
     pub(crate) fn of(options: &Options) -> Self {
         let mut rules = Self::new(
             options.exclude.clone(),
@@ -40,6 +43,7 @@ impl Rules {
         );
         rules.wanted = Arc::new(Wanted::new(&options.exclude, &options.weighted));
         rules.limits_domains = options.limit_domains;
+        rules.split_delegated.clone_from(&options.split_delegated);
         rules
     }
 
@@ -62,9 +66,25 @@ impl Rules {
             own_cgroup,
             init_cgroup,
             limits_domains: false,
+            split_delegated: Vec::new(),
             by_cpu_max: false,
             wanted: Arc::default(),
         }
+    }
+
+    /// The same rules for a weir process that runs in another cgroup.
+    #[cfg(test)]
+    pub(crate) fn in_cgroup(self, own_cgroup: &str) -> Self {
+        Rules {
+            own_cgroup: Some(own_cgroup.as_bytes().to_vec()),
+            ..self
+        }
+    }
+
+    /// The cgroups of the tree with this root that are delegated.
+    pub(crate) fn delegation(&self, root: &OwnedFd) -> Delegation {
+        let own = self.own_cgroup.clone();
+        Delegation::below(root).splitting(own, &self.split_delegated)
     }
 
     /// The same on this machine, with other names.
@@ -76,7 +96,6 @@ impl Rules {
         }
     }
 
-    /// The verdict on a process.
     pub(crate) fn on_process(
         &self,
         id: &str,
@@ -97,10 +116,15 @@ impl Rules {
         path: &[u8],
         members: impl Iterator<Item = (u32, &'a CachedProcess)>,
     ) -> Option<Excluded> {
-        if self.init_cgroup.as_deref() == Some(path) {
+        // A workload is a cgroup with all that is below it.
+        let holds = |cgroup: &Option<Vec<u8>>| {
+            let cgroup = cgroup.as_deref();
+            cgroup.is_some_and(|cgroup| is_at_or_below(cgroup, path))
+        };
+        if holds(&self.init_cgroup) {
             return Some(Excluded::Init);
         }
-        if self.own_cgroup.as_deref() == Some(path) {
+        if holds(&self.own_cgroup) {
             return Some(Excluded::Weir);
         }
         let (mut real_time, mut kernel, mut count) = (false, 0usize, 0usize);

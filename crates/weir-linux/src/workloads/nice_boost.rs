@@ -11,7 +11,8 @@ use crate::kernel::parse::process::runnable;
 use rustix::fd::OwnedFd;
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// The loop goes before it.
+/// The niceness while mappings are read. The loop of weir has a lower one, −20, so that it goes before this
+/// thread.
 const NICE: i32 = -15;
 
 /// More runnable threads for each CPU than this are a crowd: each has a slice of some milliseconds before its

@@ -4,6 +4,7 @@
 //! So it is said.
 
 use super::cgroups::walk::{Visited, for_each_cgroup};
+use super::exclude::Rules;
 use super::processes::proc_pid::read_stat;
 use crate::kernel::escape::{escape, glob_matches};
 use crate::kernel::files::{Buffer, for_each_dir, open_root};
@@ -19,12 +20,10 @@ use weir_core::{Missing, WorkloadId};
 pub const NAMES: &str = "names.";
 const EXCLUDE: &str = "names.exclude";
 const WEIGHTS: &str = "names.weights";
-/// Most processes that are read.
 const PROCESSES_MAX: usize = 100_000;
 /// Where cgroups are mounted: people give their whole path.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// All that were given.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     given: Vec<GivenName>,
@@ -96,9 +95,10 @@ impl Wanted {
                     _ => Err(Missing::NotSupported(said(&unmet))),
                 },
                 next_move: (!unmet.is_empty()).then(|| NextMove {
-                    act: Act::Deed(match hints.is_empty() {
-                        true => "`weir top --once` shows names as they are to be given".into(),
-                        false => hints.join("; "),
+                    act: Act::Deed(if hints.is_empty() {
+                        "`weir top --once` shows names as they are to be given".into()
+                    } else {
+                        hints.join("; ")
                     }),
                     why: "a name that was given fits no workload".into(),
                     needs: Precondition::Seen("names of workloads that are here now".into()),
@@ -126,18 +126,18 @@ impl GivenName {
         };
         self.others().into_iter().find_map(|text| {
             let name = first(&text)?;
-            Some(match text == name {
-                true => format!("perhaps {name} is meant"),
-                false => format!("perhaps {text} is meant, which fits {name}"),
+            Some(if text == name {
+                format!("perhaps {name} is meant")
+            } else {
+                format!("perhaps {text} is meant, which fits {name}")
             })
         })
     }
 
-    /// Other ways to write it.
     fn others(&self) -> Vec<String> {
         let plain = self.text.trim().trim_end_matches('/');
         let below = plain.strip_prefix(MOUNT).unwrap_or(plain);
-        // As versions before wrote names.
+        // Earlier versions wrote names so.
         let old = below.replace("\\x5c", "\\");
         let mut others = vec![below.to_owned(), format!("/{below}"), old];
         if self.is_pattern {
@@ -157,7 +157,7 @@ pub(crate) fn names(options: &Options) -> Vec<Fact> {
         return Vec::new();
     }
     let there = match options.by {
-        By::Cgroup => cgroups(&options.roots),
+        By::Cgroup => cgroups(options),
         By::Process => processes(&options.roots),
     };
     for (name, other) in &there {
@@ -167,17 +167,25 @@ pub(crate) fn names(options: &Options) -> Vec<Fact> {
 }
 
 /// Names of cgroups without others below them.
-fn cgroups(roots: &Roots) -> Vec<(String, String)> {
+fn cgroups(options: &Options) -> Vec<(String, String)> {
+    let roots = &options.roots;
     let (Ok(root), Ok(proc)) = (open_root(&roots.cgroup), open_root(&roots.proc)) else {
         return Vec::new();
     };
     let mut found = Vec::new();
-    for_each_cgroup(&root, &proc, &mut Buffer::new(), |path, visited| {
-        if let Ok(Visited::Leaf(..)) = visited {
-            let name = escape(path);
-            found.push((name.clone(), name));
-        }
-    });
+    let delegation = Rules::of(options).delegation(&root);
+    for_each_cgroup(
+        &root,
+        &proc,
+        &delegation,
+        &mut Buffer::new(),
+        |path, visited| {
+            if let Ok(Visited::Leaf(..)) = visited {
+                let name = escape(path);
+                found.push((name.clone(), name));
+            }
+        },
+    );
     found.sort();
     found
 }

@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What discovery has found, as one value: a tick takes the newest and never waits for a walk.
 
+use super::cgroups::walk::Delegated;
 use super::discovery::Watched;
 use super::processes::node_balance::OwnedMemory;
+use crate::kernel::fd_budget::is_want;
+use crate::kernel::files::for_each_dir;
+use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use weir_core::WorkloadId;
 use weir_core::owner::PodNames;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::processes::Processes;
+use weir_core::{Missing, WorkloadId};
+
+const PROCESSES_MAX: usize = 100_000;
 
 /// What a tick needs to know of the slow things.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) round: u64,
-    /// With which list of groups it was made ([`crate::workloads::discovery_thread::Pace::watch`]).
+    /// The list of groups with which it was made ([`crate::workloads::discovery_thread::Pace::watch`]).
     pub(crate) watched: u64,
-    /// By id.
+    /// The workloads, in ascending order of id.
     pub(crate) workloads: Vec<Arc<Watched>>,
     pub(crate) skipped: Vec<Skipped>,
+    /// The cgroups that are workloads with all that is below them.
+    pub(crate) delegated: Arc<Delegated>,
     /// What workloads have in groups, ordered by group.
     pub(crate) owned: Vec<OwnedMemory>,
     /// Where residency comes from, for people.
     pub(crate) residency: String,
-    /// Where processes are learned from.
     pub(crate) tasks: String,
-    /// What Kubernetes calls pods.
     pub(crate) pod_names: Arc<PodNames>,
     /// [`View::processes`], once it was read.
     pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
@@ -46,7 +52,6 @@ impl View {
     }
 }
 
-/// A process as a workload.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -59,4 +64,32 @@ impl Process {
     pub(crate) fn id(&self) -> WorkloadId {
         WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks))
     }
+}
+
+/// All that `/proc` has; for want of something of ours, those known before too.
+pub(crate) fn listed(
+    proc: &OwnedFd,
+    known: &BTreeMap<WorkloadId, Arc<Process>>,
+    view: &mut View,
+) -> Vec<u32> {
+    let mut found = Vec::new();
+    let listed = for_each_dir(proc, PROCESSES_MAX, |name| {
+        let number = crate::kernel::parse::decimal(name)
+            .ok()
+            .and_then(|n| u32::try_from(n).ok());
+        found.extend(number);
+    });
+    if let Err(e) = listed {
+        if is_want(e) {
+            found.extend(known.values().map(|process| process.pid));
+            found.sort_unstable();
+            found.dedup();
+        }
+        let why = Missing::Lost(e.to_string());
+        view.skipped.push(Skipped {
+            what: "/proc".into(),
+            why,
+        });
+    }
+    found
 }

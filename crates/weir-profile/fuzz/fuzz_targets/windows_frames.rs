@@ -9,7 +9,7 @@ use std::io::Write;
 use weir_profile::WindowFile;
 use zstd::stream::Encoder;
 
-/// Parts as frames.
+/// The text cut in parts, each of which is written as a frame.
 fn framed(text: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     for part in text.split(|byte| *byte == 0) {

@@ -11,7 +11,6 @@ use weir_core::window::role::{Quantity, Stage};
 use weir_core::window::{Count, CountProvenance, CountScope};
 use weir_core::{Missing, Nanos, Role};
 
-/// The sum of a role's counts.
 #[derive(Clone, Debug)]
 struct Total {
     value: Result<u128, Missing>,
@@ -28,7 +27,6 @@ struct Total {
     rates: Option<[f64; 2]>,
 }
 
-/// Counts by role.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     totals: BTreeMap<Role, Total>,
@@ -81,7 +79,6 @@ impl Counts {
         self
     }
 
-    /// The roles that were recorded.
     pub fn roles(&self) -> impl Iterator<Item = Role> {
         self.totals.keys().copied()
     }

@@ -10,7 +10,6 @@ use quality::Refusal;
 use serde::Serialize;
 use weir_core::window::CountProvenance;
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -18,17 +17,12 @@ pub enum Unit {
     Lines,
     /// Retired load or store instructions.
     Instructions,
-    /// Requests.
     Requests,
-    /// Lines a second.
     LinesPerSec,
-    /// Requests a second.
     RequestsPerSec,
-    /// Instructions a second.
     InstructionsPerSec,
     /// Cycles of the stage's own clock.
     Cycles,
-    /// Nanoseconds.
     Ns,
     /// Entries of a queue, on average.
     Entries,
@@ -36,7 +30,6 @@ pub enum Unit {
     Ratio,
 }
 
-/// How a figure is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -49,7 +42,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// As it is spelled on screens.
+    /// The unit as screens spell it.
     pub fn word(self) -> &'static str {
         match self {
             Class::Counted => "counted",
@@ -67,20 +60,16 @@ impl Class {
     }
 }
 
-/// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its value.
     pub value: f64,
-    /// Its unit.
     pub unit: Unit,
-    /// How it is known.
     pub class: Class,
     /// The weakest provenance of its counts.
     pub provenance: CountProvenance,
     /// Part of the time for which the count ran that ran least; nothing where no time is known.
     pub running_ratio: Option<f64>,
-    /// Of a share: what it is a share of.
+    /// The whole that a share is a part of; other figures have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_of: Option<String>,
     /// What a reader must know beside it.
@@ -92,7 +81,6 @@ pub struct Figure {
 pub type Answer = Result<Figure, Refusal>;
 
 impl Figure {
-    /// Of one count.
     pub fn new(value: f64, unit: Unit, provenance: CountProvenance, running: Option<f64>) -> Self {
         Figure {
             value,
@@ -105,7 +93,7 @@ impl Figure {
         }
     }
 
-    /// With another value and unit, and the quality of both.
+    /// A figure with another value and unit, and the quality of both.
     #[must_use]
     pub fn and(&self, other: &Figure, value: f64, unit: Unit) -> Self {
         let mut notes = self.notes.clone();
@@ -142,7 +130,6 @@ impl Figure {
         Ok(share)
     }
 
-    /// With a note.
     #[must_use]
     pub fn noting(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());

@@ -5,19 +5,16 @@
 use weir_core::Window;
 use weir_core::window::{Count, CountScope};
 
-/// A kind of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlaceKind {
-    /// Sockets.
     Socket,
     /// Ports of CXL devices.
     Port,
-    /// CXL devices.
     Device,
 }
 
 impl PlaceKind {
-    /// Of a place; nothing where the scope is a CPU, a box or everything.
+    /// The kind of a place; nothing where the scope is a CPU, a box or everything.
     pub fn of(scope: CountScope) -> Option<PlaceKind> {
         match scope {
             CountScope::Socket(_) => Some(PlaceKind::Socket),

@@ -24,106 +24,63 @@ pub const HOT_BOX: f64 = 3.0;
 /// Sources that count the same lines may differ by this much.
 pub const AGREEMENT_SLACK: f64 = 0.2;
 
-/// Why there is no figure.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Refusal {
-    /// A count is not there.
     #[error("{role} was not counted: {why}")]
-    Missing {
-        /// Which.
-        role: Role,
-        /// Why.
-        why: Missing,
-    },
+    Missing { role: Role, why: Missing },
     /// No event of the recording has the role.
     #[error("{role} is not in the recording")]
-    NotRecorded {
-        /// Which.
-        role: Role,
-    },
+    NotRecorded { role: Role },
     /// The same role stands for the whole and for parts of it: a sum would count twice.
     #[error("{role} is counted both as a whole and in parts")]
-    MixedScopes {
-        /// Which.
-        role: Role,
-    },
+    MixedScopes { role: Role },
     /// It ran for a part of the time that stands for nothing.
     #[error("{role} ran for {:.1} % of the time, less than {:.0} %", ratio * 100.0, RUNNING_RATIO_MIN * 100.0)]
     RanTooLittle {
-        /// Which.
         role: Role,
         /// Part of the time.
         ratio: f64,
     },
     /// Cycles without the clock that counts them are no time.
     #[error("no clock was counted ({clock}), and cycles without it are no time")]
-    NoClock {
-        /// The clock's role.
-        clock: Role,
-    },
-    /// The clock stood still.
+    NoClock { clock: Role },
     #[error("the clock {clock} stood still")]
-    ClockStood {
-        /// The clock's role.
-        clock: Role,
-    },
+    ClockStood { clock: Role },
     /// The clock had an impossible rate.
     #[error("the clock {clock} ran at {hz:.3e} Hz, which no such clock does")]
-    ClockImplausible {
-        /// The clock's role.
-        clock: Role,
-        /// Its rate.
-        hz: f64,
-    },
+    ClockImplausible { clock: Role, hz: f64 },
     /// The counts that make a figure were not counted at the same time.
     #[error("{one} and {other} were not counted at the same time ({:.0} and {:.0} % of it)", ratios[0] * 100.0, ratios[1] * 100.0)]
     OtherGroup {
-        /// One.
         one: Role,
-        /// The other.
         other: Role,
         /// Parts of the time that they ran.
         ratios: [f64; 2],
     },
     /// There were none, so they have no mean.
     #[error("there were no {what}")]
-    NoRequests {
-        /// Of what.
-        what: String,
-    },
+    NoRequests { what: String },
     /// Counts that a figure needs are not in the recording.
     #[error("{what} were not counted")]
-    NotCounted {
-        /// Which.
-        what: String,
-    },
+    NotCounted { what: String },
     /// The maker does not say how much a queue holds.
     #[error("how many entries {queue} has is not published")]
-    NotPublished {
-        /// The queue.
-        queue: Role,
-    },
+    NotPublished { queue: Role },
     /// A queue held requests that never entered it.
     #[error("{occupancy} has a count, and nothing entered the queue")]
-    OccupancyWithoutInserts {
-        /// The queue.
-        occupancy: Role,
-    },
+    OccupancyWithoutInserts { occupancy: Role },
     /// More is in the queue than it holds.
     #[error("{occupancy} says {entries:.1} entries on average, and the queue has {capacity}")]
     AboveCapacity {
-        /// The queue.
         occupancy: Role,
         /// Entries, on average.
         entries: f64,
-        /// Its entries.
         capacity: u32,
     },
     /// More than any queue holds.
     #[error("{occupancy} says {entries:.3e} entries on average, and no queue has so many")]
     NoSuchQueue {
-        /// The queue.
         occupancy: Role,
         /// Entries, on average.
         entries: f64,
@@ -132,32 +89,22 @@ pub enum Refusal {
     #[error(
         "{role} would be {ns:.1} ns, and no memory answers within {MEMORY_NS_MIN:.0} ns: another PMU counted, or another event"
     )]
-    BelowCache {
-        /// The count.
-        role: Role,
-        /// The latency.
-        ns: f64,
-    },
+    BelowCache { role: Role, ns: f64 },
     /// A part is larger than what it is a part of.
     #[error("{part} is {ratio:.2} times {whole}, which it is a part of")]
     PartAboveWhole {
-        /// The part, or the parts.
         part: String,
-        /// The whole.
         whole: Role,
-        /// How many times.
         ratio: f64,
     },
     /// What the parts leave of the whole has no name, so a share is a range.
     #[error("the parts are {:.0} % of {whole}; the rest has no name, so the share is between {:.0} and {:.0} %", covered * 100.0, low * 100.0, high * 100.0)]
     NamelessRest {
-        /// The whole.
         whole: Role,
-        /// What the parts are of it.
+        /// The sum of the parts, as a part of the whole.
         covered: f64,
         /// The least that the share can be.
         low: f64,
-        /// The most.
         high: f64,
     },
     /// One box holds far more than the others: a hot line.
@@ -165,7 +112,6 @@ pub enum Refusal {
         "one box has {ratio:.1} times the median of {role}: a hot line, which does not stand for the others"
     )]
     HotBox {
-        /// Which.
         role: Role,
         /// How many times the median.
         ratio: f64,
@@ -185,30 +131,21 @@ pub enum Refusal {
     #[error(
         "{role} is of several kinds of requests, and the idle machine had another mix of them: see its parts"
     )]
-    OtherMix {
-        /// Which.
-        role: Role,
-    },
+    OtherMix { role: Role },
     /// A difference of two counts that is below 0.
     #[error(
         "{what} is below 0: its parts were not counted at the same time, or do not belong together"
     )]
-    Negative {
-        /// The difference.
-        what: String,
-    },
+    Negative { what: String },
 }
 
 /// What sources say of the same lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// One source.
     pub one: Role,
-    /// The other.
     pub other: Role,
     /// The first ÷ the second.
     pub ratio: f64,
-    /// Whether they agree.
     pub is_agreed: bool,
 }
 

@@ -11,18 +11,15 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 /// Counts of a subject and of its machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// The subject's own.
     pub own: &'a Counts,
-    /// All workloads together.
     pub peers: &'a Counts,
-    /// The machine's.
     pub machine: &'a Counts,
     /// Fill buffers of a core, where the recording says how many there are.
     pub fill_buffers: Option<u32>,
 }
 
 impl<'a> Sources<'a> {
-    /// Of a subject that is the machine, or that nothing is known of besides.
+    /// Sources of a subject that is the machine, or that nothing is known of besides.
     pub fn alone(own: &'a Counts) -> Sources<'a> {
         Sources {
             own,
@@ -34,9 +31,10 @@ impl<'a> Sources<'a> {
 
     /// The counts that a role is counted in.
     pub fn of(&self, role: Role) -> &'a Counts {
-        match is_of_core(role) {
-            true => self.own,
-            false => self.machine,
+        if is_of_core(role) {
+            self.own
+        } else {
+            self.machine
         }
     }
 

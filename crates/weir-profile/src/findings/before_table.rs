@@ -104,7 +104,6 @@ impl BeforeTable<'_> {
         self.cxl.as_ref().is_none_or(|part| part.value >= HELD_MIN)
     }
 
-    /// The finding.
     pub(super) fn finding(self, what: String) -> Finding {
         let part = self.part.value;
         let mut evidence = vec![

@@ -21,7 +21,7 @@ const RESENT_MIN: f64 = 1e-3;
 /// What a rule finds, or that it is not so, or why it cannot tell.
 pub type Judged = Result<Option<Finding>, Refusal>;
 
-/// As rules say it.
+/// The outcome as rules say it.
 pub fn outcome(judged: Judged) -> RuleOutcome {
     match judged {
         Ok(Some(finding)) => RuleOutcome::Found(finding),
@@ -54,7 +54,6 @@ pub fn share(split: &StallSplit, is_it: impl Fn(Role) -> bool) -> Figure {
     figure
 }
 
-/// Whether a supplier is CXL memory.
 pub fn is_cxl(role: Role) -> bool {
     crate::stalls::ways::is_cxl(role.target)
 }
@@ -68,7 +67,6 @@ pub fn largest(split: &StallSplit) -> Option<&StallPart> {
 pub struct StalledAt<'a> {
     split: &'a StallSplit,
     part: Figure,
-    /// Waiting there.
     pub waits: &'a StageWaits,
 }
 
@@ -172,7 +170,6 @@ pub fn others(view: View, blame: Vec<Blame>) -> Vec<Blame> {
     blame.into_iter().filter(keep).collect()
 }
 
-/// A finding on stalls.
 pub fn finding(split: &StallSplit, what: String, part: f64, evidence: Vec<Evidence>) -> Finding {
     let stalled = split
         .stalled_ratio

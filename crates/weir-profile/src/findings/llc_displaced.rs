@@ -14,7 +14,8 @@ use weir_core::window::role::{AccessPath, Stage, Target};
 const FALL_MIN: f64 = 0.15;
 /// Part of the stalls that is behind that cache.
 const SHARE_MIN: f64 = 0.3;
-/// Or part of the time: where requests wait before the cache too, what is behind it is a small part of much.
+/// The part of the time that is enough as well: where requests wait before the cache too, what is behind it
+/// is a small part of much.
 const TIME_MIN: f64 = 0.1;
 /// Part of the lines from memory that others move.
 const OTHERS_MIN: f64 = 0.5;

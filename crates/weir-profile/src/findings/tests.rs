@@ -8,7 +8,7 @@ use crate::stalls::stalls;
 use std::collections::BTreeMap;
 
 impl<'a> View<'a> {
-    /// Of counts alone: nothing is split, nothing waits.
+    /// A view of counts alone: nothing is split, nothing waits.
     pub(crate) fn plain(counts: &'a Counts, idle: Option<&'a Counts>) -> View<'a> {
         static NONE: Refusal = Refusal::NoTime;
         View {

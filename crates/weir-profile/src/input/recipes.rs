@@ -18,13 +18,11 @@ const PMUS_MAX: usize = 512;
 /// A role's count, made of events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
-    /// The role.
     pub role: Role,
     /// Events that are added, as the tables name them.
     pub plus: Vec<String>,
     /// Events that are taken off.
     pub minus: Vec<String>,
-    /// How it is known.
     pub provenance: CountProvenance,
     /// Entries of the queue.
     pub capacity: Option<u32>,
@@ -37,7 +35,6 @@ pub struct Recipe {
 pub struct Recipes {
     /// The family, as `weir events` names it.
     pub family: Option<String>,
-    /// The recipes.
     pub all: Vec<Recipe>,
 }
 

@@ -20,23 +20,15 @@ pub struct TimeSpan {
 pub enum TimeSpanError {
     /// It is empty, or runs backwards.
     #[error("the span ends at {} and begins at {}: give an end after its beginning", time(*to), time(*from))]
-    Backwards {
-        /// Its beginning.
-        from: Nanos,
-        /// Its end.
-        to: Nanos,
-    },
+    Backwards { from: Nanos, to: Nanos },
     /// No window is in it.
     #[error(
         "no window lies wholly within the span: the recording's {windows} windows go from {} to {}, and the first \
          is {} long", time(*from), time(*to), time(*length)
     )]
     Outside {
-        /// Windows of the recording.
         windows: usize,
-        /// When they begin.
         from: Nanos,
-        /// When they end.
         to: Nanos,
         /// How long the first is.
         length: Nanos,
@@ -47,7 +39,7 @@ pub enum TimeSpanError {
 }
 
 impl fmt::Display for TimeSpan {
-    /// As it is typed: `0.400 ms..`.
+    /// Writes the span as it is typed: `0.400 ms..`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |at: Option<Nanos>| at.map_or_else(String::new, time);
         write!(f, "{}..{}", end(self.from), end(self.to))
@@ -55,7 +47,6 @@ impl fmt::Display for TimeSpan {
 }
 
 impl TimeSpan {
-    /// Whether it is all of the time.
     pub fn is_all(self) -> bool {
         self == TimeSpan::default()
     }

@@ -13,9 +13,7 @@ use weir_core::window::role::{AccessPath, Stage};
 /// A component with what one path does there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Component {
-    /// The component.
     pub stage: Stage,
-    /// The path.
     pub path: AccessPath,
     /// Cycles of its clock in the window.
     pub clocks: f64,
@@ -29,7 +27,7 @@ pub struct Component {
     pub miss_cycles: f64,
     /// The same cycles on the idle machine.
     pub idle_hit_cycles: f64,
-    /// Likewise.
+    /// Cycles that a miss takes there, on the idle machine.
     pub idle_miss_cycles: f64,
     /// Requests that it holds.
     pub capacity: f64,
@@ -73,16 +71,18 @@ fn weighed(part: &Component, hit: f64, miss: f64) -> Result<f64, Refusal> {
 pub struct Culprit {
     /// Index of the component.
     pub place: usize,
-    /// Its queue.
     pub queue: f64,
 }
 
 /// Finds it. A component of which the queue cannot be said is passed over; mended, a queue of nothing is no
 /// culprit.
 pub fn culprit(parts: &[Component], is_mended: bool) -> Option<Culprit> {
-    let queue = |part: &Component| match is_mended {
-        true => queue_mended(part),
-        false => queue_as_printed(part),
+    let queue = |part: &Component| {
+        if is_mended {
+            queue_mended(part)
+        } else {
+            queue_as_printed(part)
+        }
     };
     let queues = parts.iter().enumerate().filter_map(|(place, part)| {
         let queue = queue(part).ok().filter(|queue| queue.is_finite())?;

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! As printed, lines 18 and 27 say `=`: of several parts behind it a part keeps the last one's stalls. Line
-//! 25 runs over the uncores where CHAs are meant. What mending cannot mend: the cycles are of five clocks, a
-//! buffer that is not empty is busy and nothing need wait, and the queues of DRAM are not on the way to a CXL
-//! device.
+//! 25 runs over the uncores where CHAs are meant. What mending cannot mend: the cycles belong to five clocks,
+//! a buffer that is not empty is busy and nothing need wait, and the queues of DRAM are not on the way to a
+//! CXL device.
 
 use serde::Serialize;
 
@@ -22,7 +22,6 @@ pub struct Step {
     pub own: Vec<f64>,
 }
 
-/// Which of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Edition {
     /// With `+=`, over all parts.
@@ -31,7 +30,6 @@ pub enum Edition {
     Printed,
 }
 
-/// What it hands back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandedBack {
     /// Stalls of each part, a stage a row: the first stage as given, then one row a step.
@@ -40,7 +38,6 @@ pub struct HandedBack {
     pub stuck: f64,
 }
 
-/// Why it cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EstimatorError {
     /// A step does not fit the one behind it.

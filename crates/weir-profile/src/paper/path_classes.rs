@@ -15,7 +15,6 @@ const PATHS: [AccessPath; 3] = [AccessPath::Drd, AccessPath::Rfo, AccessPath::Pf
 /// Where the paper's machine finds lines behind L2.
 const SUPPLIERS: [Target; 4] = [Target::Own, Target::Snc, Target::RemoteCache, Target::Cxl];
 
-/// The paper's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathClasses {
     /// Prefetch in all uncore accesses, the write-backs' cell with them.
@@ -92,7 +91,6 @@ fn core_requests(counts: &Counts) -> Answer {
     Ok(sum.noting("instructions and lines together, as the paper adds them"))
 }
 
-/// Makes the figures.
 pub fn path_classes(counts: &Counts) -> PathClasses {
     let reads = || all(PATHS.map(|path| uncore(counts, path)));
     let wb = line(counts, AccessPath::Wb, Target::Any);

@@ -58,7 +58,7 @@ pub fn share_of_cxl(counts: &Counts, weight: impl Fn(Target) -> Option<f64>) -> 
     Ok(share)
 }
 
-/// By lines alone.
+/// The share by lines alone.
 ///
 /// # Errors
 /// As [`share_of_cxl`].
@@ -66,7 +66,7 @@ pub fn by_counts(counts: &Counts) -> Answer {
     share_of_cxl(counts, |_| Some(1.0))
 }
 
-/// By lines × measured residences in the table of requests.
+/// The share by lines × measured residences in the table of requests.
 ///
 /// # Errors
 /// As [`share_of_cxl`]; or a residence is not known.
@@ -112,7 +112,7 @@ pub fn by_algorithm_2(sources: &Sources) -> Answer {
     Ok(share)
 }
 
-/// By lines × the latencies of the paper's machine.
+/// The share by lines × the latencies of the paper's machine.
 ///
 /// # Errors
 /// As [`share_of_cxl`].

@@ -10,7 +10,6 @@ use serde::Serialize;
 /// A figure that changed where a phase begins.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseChange {
-    /// Which.
     pub figure: PhaseFigure,
     /// Its mean in the phase before.
     pub before: f64,
@@ -39,7 +38,7 @@ pub struct PhaseSearch {
 }
 
 impl PhaseSearch {
-    /// Of a subject's figures.
+    /// A search in a subject's figures.
     pub fn new(figures: &[FigureValues], windows: usize) -> PhaseSearch {
         let block = windows.div_ceil(BLOCKS_MAX).max(1);
         let blocks = figures.iter();

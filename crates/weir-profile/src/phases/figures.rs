@@ -31,7 +31,6 @@ pub enum PhaseFigure {
 
 /// How a figure is made of counts: of words with blanks between them, or of the roles that these are.
 enum PhaseFormula<T> {
-    /// Their sum a second.
     PerSec(T),
     /// The first sum ÷ the second.
     Ratio(T, T),
@@ -120,7 +119,7 @@ const FORMULAS: &[(PhaseFigure, &[PhaseFormula<&str>])] = &[
 ];
 
 impl PhaseFigure {
-    /// As reports say it.
+    /// The figure as reports say it.
     pub fn words(self) -> &'static str {
         match self {
             PhaseFigure::StalledRatio => "stalled part of the cycles",
@@ -195,9 +194,8 @@ fn wanted(formulas: &[PhaseFormula<Vec<Role>>]) -> BTreeSet<Role> {
 /// A figure's values, one of each window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureValues {
-    /// Which figure.
     pub figure: PhaseFigure,
-    /// By window; nothing where it is absent.
+    /// Values by window; nothing where the figure is absent.
     pub values: Vec<Option<f64>>,
 }
 

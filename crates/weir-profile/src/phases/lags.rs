@@ -31,24 +31,19 @@ const PAIRS: &[(PhaseFigure, PhaseFigure)] = &[
     (PhaseFigure::DramLinesPerSec, PhaseFigure::StalledRatio),
 ];
 
-/// Two workloads that go together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LaggedPair {
-    /// The workload that is first.
     pub leader: String,
-    /// What of it.
     pub leads_by: PhaseFigure,
-    /// The workload that follows.
     pub follower: String,
-    /// What of it.
     pub follows_in: PhaseFigure,
-    /// So many windows later; 0: in the same window.
+    /// The second follows so many windows later; 0 means in the same window.
     pub lag_windows: usize,
     /// The same as time, where windows have a length.
     pub lag: Option<Nanos>,
     /// Correlation, −1 to 1.
     pub correlation: f64,
-    /// Pairs of windows that it is of.
+    /// Pairs of windows that the correlation was computed from.
     pub pairs: usize,
     /// How probably chance makes as large a one among all that were looked at, at most.
     pub chance_max: f64,
@@ -175,7 +170,8 @@ fn correlation(
     is_known.then_some((lag, correlation.clamp(-1.0, 1.0), pairs.len()))
 }
 
-/// How probably chance makes as large a correlation of so many pairs (Fisher's transformation).
+/// How probably chance makes as large a correlation of so many pairs. By Fisher's transformation, atanh of
+/// the correlation of n independent pairs is about normal, with a deviation of 1 ÷ √(n − 3).
 fn chance(correlation: f64, pairs: usize) -> f64 {
     let z = correlation.abs().min(1.0 - 1e-12).atanh() * ((pairs as f64 - 3.0).max(1.0)).sqrt();
     2.0 * Normal::cdf(-z, 0.0, 1.0)

@@ -8,9 +8,9 @@ use augurs_clustering::{DbscanClusterer, DistanceMatrix};
 
 /// Phases whose figures differ by less than this part of the larger are alike in them.
 const ALIKE_RATIO: f64 = 0.1;
-/// Of a share: by less than these points.
+/// Shares that differ by less than these points are alike.
 const ALIKE_POINTS: f64 = 0.04;
-/// Or by less than so many standard errors.
+/// Figures that differ by less than so many standard errors are alike, too.
 const ALIKE_ERRORS: f64 = 3.0;
 /// Phases that are compared; later ones stand for themselves.
 const PHASES_MAX: usize = 1000;
@@ -38,12 +38,13 @@ pub fn clusters(phases: &[Phase], figures: &[FigureValues]) -> Vec<usize> {
         };
         let known: Vec<f64> = figures.iter().enumerate().filter_map(of).collect();
         // Phases without a figure in common, and neighbours, between which something changed, are not alike.
-        match known.is_empty() || a.abs_diff(b) == 1 {
-            true => f64::INFINITY,
-            false => known
+        if known.is_empty() || a.abs_diff(b) == 1 {
+            f64::INFINITY
+        } else {
+            known
                 .into_iter()
                 .map(|one| if one.is_nan() { 0.0 } else { one })
-                .fold(0.0, f64::max),
+                .fold(0.0, f64::max)
         }
     };
     let count = errors.len();
@@ -68,9 +69,10 @@ pub fn clusters(phases: &[Phase], figures: &[FigureValues]) -> Vec<usize> {
 
 /// What two levels may differ by.
 fn tolerated(figure: PhaseFigure, a: f64, b: f64) -> f64 {
-    match figure.is_share() {
-        true => ALIKE_POINTS,
-        false => ALIKE_RATIO * a.abs().max(b.abs()),
+    if figure.is_share() {
+        ALIKE_POINTS
+    } else {
+        ALIKE_RATIO * a.abs().max(b.abs())
     }
 }
 

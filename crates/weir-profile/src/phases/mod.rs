@@ -37,12 +37,11 @@ use weir_core::{Nanos, Window};
 pub struct Followed {
     /// The workload; nothing for the machine.
     pub name: Option<String>,
-    /// Its figures.
     pub figures: Vec<FigureValues>,
 }
 
 impl Followed {
-    /// Of the machine, or of a workload.
+    /// The figures of the machine, or of a workload.
     pub fn new(windows: &[Window], name: Option<&str>) -> Followed {
         Followed {
             name: name.map(str::to_owned),
@@ -51,33 +50,26 @@ impl Followed {
     }
 }
 
-/// Why no phases were looked for.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum NoPhases {
     /// Too few windows: a change could not be told from scatter.
     #[error("{windows} windows, and {KNOWN_MIN} are needed to tell a change from scatter")]
-    TooFewWindows {
-        /// How many there are.
-        windows: usize,
-    },
+    TooFewWindows { windows: usize },
     /// None of the counts that figures are made of.
     #[error("no count of the figures that are followed (`weir profile methods`: phases)")]
     NotCounted,
     /// Figures are absent in most windows.
     #[error("the figures are known in {known} windows at most, and {KNOWN_MIN} are needed")]
     TooFewKnown {
-        /// Of the figure that is known most often.
+        /// Windows in which the figure is known that is known most often.
         known: usize,
     },
 }
 
-/// A figure that was followed.
 #[derive(Clone, Debug, Serialize)]
 pub struct FollowedFigure {
-    /// Which.
     pub figure: PhaseFigure,
-    /// Windows in which it is known.
     pub known_windows: usize,
     /// Windows in which it is absent: not counted, refused, or nothing happened.
     pub absent_windows: usize,
@@ -87,20 +79,15 @@ pub struct FollowedFigure {
     pub mean_windows: usize,
     /// The moving mean: the beginning of the window in its middle, and the mean of those that are known.
     pub moving_mean: Vec<(Nanos, f64)>,
-    /// What is to be expected next.
     pub outlook: Outlook,
 }
 
-/// A phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase {
     /// Its first window, from 1.
     pub first_window: usize,
-    /// How many there are.
     pub windows: usize,
-    /// When it begins.
     pub from: Nanos,
-    /// When it ends.
     pub to: Nanos,
     /// Phases that are alike have the same number, from 1.
     pub cluster: usize,
@@ -111,10 +98,9 @@ pub struct Phase {
     pub means: BTreeMap<PhaseFigure, f64>,
 }
 
-/// All phases of a subject.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phases {
-    /// In order; one where nothing changes.
+    /// Phases in order; one where nothing changes.
     pub phases: Vec<Phase>,
     /// Probability that a figure without any change shows one.
     pub significance: f64,
@@ -122,7 +108,6 @@ pub struct Phases {
     pub block_windows: usize,
     /// Places between windows at which time is missing.
     pub gaps: usize,
-    /// The figures.
     pub figures: Vec<FollowedFigure>,
 }
 

@@ -6,8 +6,8 @@ use weir_core::Window;
 /// Part of a window's length by which times may be off.
 const SLACK: u64 = 10;
 
-/// Of each window but the first: whether the one before ends where it begins, and is as long. Windows without
-/// times follow each other.
+/// Says for each window but the first whether the one before ends where it begins, and is as long. Windows
+/// without times follow each other.
 pub fn adjoining(windows: &[Window]) -> Vec<bool> {
     let pairs = windows.windows(2).map(|pair| {
         let [before, after] = pair else { return false };

@@ -10,7 +10,8 @@
 use super::figures::PhaseFigure;
 use super::step::{LevelStep, PHASE_MIN, Scatter, alike_beside, drawn_in, largest_step, step_at};
 
-/// Probability that a figure of a recording without any change shows one.
+/// Probability that a figure of a recording without any change shows one. The aim is one false change in 1000
+/// windows at most (ADR 14); in 15 000 stationary windows there was none (docs/evidence/phases.md).
 pub const SIGNIFICANCE: f64 = 0.001;
 /// Values of a figure that are looked at. More are taken together.
 pub const BLOCKS_MAX: usize = 2048;
@@ -18,9 +19,9 @@ pub const BLOCKS_MAX: usize = 2048;
 pub const KNOWN_MIN: usize = 3 * PHASE_MIN;
 /// A change below this part of the larger level is none of a phase.
 const CHANGE_RATIO_MIN: f64 = 0.05;
-/// Of a share: below these points.
+/// A change of a share below these points is none of a phase.
 const CHANGE_POINTS_MIN: f64 = 0.02;
-/// And below this part of the figure's highest value it is none, however low the levels.
+/// Nor is a change below this part of the figure's highest value, however low the levels.
 const CHANGE_OF_HIGHEST_MIN: f64 = 0.01;
 /// Passes in which the likeness of values is found.
 const PASSES: usize = 3;
@@ -30,13 +31,11 @@ const NEAR: usize = 30;
 /// A figure's known values in blocks, each with the window that it begins with.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    /// Which figure.
     pub figure: PhaseFigure,
     /// Means of the windows of a block that are known.
     pub values: Vec<f64>,
     /// First windows of blocks.
     pub starts: Vec<usize>,
-    /// How they scatter.
     scatter: Scatter,
     /// Places that are looked at.
     tests: f64,
@@ -55,7 +54,7 @@ pub struct FigureStep {
 }
 
 impl Blocks {
-    /// Of values by window, `length` windows a block. Nothing where too few are known.
+    /// Blocks of values by window, `length` windows a block. Nothing where too few are known.
     pub fn new(figure: PhaseFigure, values: &[Option<f64>], length: usize) -> Option<Blocks> {
         let (mut means, mut starts) = (Vec::new(), Vec::new());
         for (place, chunk) in values.chunks(length.max(1)).enumerate() {
@@ -109,13 +108,11 @@ impl Blocks {
 
     fn is_large(&self, before: f64, after: f64) -> bool {
         let change = (after - before).abs();
-        match self.figure.is_share() {
-            true => change >= CHANGE_POINTS_MIN,
-            false => {
-                let levels = before.abs().max(after.abs());
-                change >= CHANGE_RATIO_MIN * levels
-                    && change >= CHANGE_OF_HIGHEST_MIN * self.highest
-            }
+        if self.figure.is_share() {
+            change >= CHANGE_POINTS_MIN
+        } else {
+            let levels = before.abs().max(after.abs());
+            change >= CHANGE_RATIO_MIN * levels && change >= CHANGE_OF_HIGHEST_MIN * self.highest
         }
     }
 
@@ -124,7 +121,9 @@ impl Blocks {
         self.places().into_iter().map(|(_, step)| step).collect()
     }
 
-    /// The same, with the blocks before each.
+    /// The same, with the blocks before each. The narrowest interval goes first, because it is the likeliest
+    /// to hold one change only. An interval that holds a change which was found already is left out: its step
+    /// is that change.
     fn places(&self) -> Vec<(usize, FigureStep)> {
         let mut seen: Vec<(usize, usize, LevelStep)> = Vec::new();
         for (from, to) in intervals(self.values.len()) {

@@ -12,7 +12,6 @@ use proptest::prelude::*;
 use weir_core::Missing;
 use weir_core::random::SplitMix;
 
-/// Random numbers.
 pub(crate) struct MadeUp(SplitMix);
 
 impl MadeUp {
@@ -20,17 +19,17 @@ impl MadeUp {
         MadeUp(SplitMix::new(seed))
     }
 
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     pub fn uniform(&mut self) -> f64 {
         self.0.unit()
     }
 
-    /// Of deviation 1.
+    /// A random number of the normal distribution with mean 0 and deviation 1.
     pub fn normal(&mut self) -> f64 {
         self.0.normal()
     }
 
-    /// Of deviation 1, each with this correlation to the one before.
+    /// Random numbers of deviation 1, each with this correlation to the one before.
     pub fn noise(&mut self, n: usize, alike: f64) -> Vec<f64> {
         let mut last = self.normal();
         let mut all = Vec::with_capacity(n);
@@ -143,9 +142,12 @@ fn with_changes(
         let is_at_change = changes.iter().any(|change| change.abs_diff(place) < 2);
         !is_at_change && draws.uniform() < 0.02
     };
-    let values = (0..levels.len()).map(|n| match absent(n, draws) {
-        true => f64::NAN,
-        false => levels[n] + noise[n],
+    let values = (0..levels.len()).map(|n| {
+        if absent(n, draws) {
+            f64::NAN
+        } else {
+            levels[n] + noise[n]
+        }
     });
     (values.collect(), changes)
 }

@@ -20,7 +20,6 @@ use weir_core::{Role, Window};
 pub struct PlaceFigures {
     /// Which: `socket:0`, `port:1`, `device:1`.
     pub place: CountScope,
-    /// Its queues.
     pub queues: Vec<PlaceQueue>,
     /// Lines that it moves.
     pub lines: Vec<PlaceLines>,
@@ -28,24 +27,19 @@ pub struct PlaceFigures {
     pub busy: Vec<(Role, Answer)>,
 }
 
-/// A queue at one place.
 #[derive(Debug, Serialize)]
 pub struct PlaceQueue {
-    /// Its figures.
     #[serde(flatten)]
     pub figures: StageFigures,
     /// Its requests ÷ those at all such places.
     pub share: Answer,
 }
 
-/// Lines that one place moves.
 #[derive(Debug, Serialize)]
 pub struct PlaceLines {
-    /// Which lines.
     pub role: Role,
-    /// Lines a second.
     pub per_sec: Answer,
-    /// The same ÷ those of all such places.
+    /// Lines of this place ÷ those of all such places.
     pub share: Answer,
 }
 
@@ -265,7 +259,7 @@ mod tests {
         assert_eq!(places(&made([200, 200]), "device_saturated", "db"), None);
     }
 
-    /// Of two workloads one reads from the full device: the other's reads take no longer than before.
+    /// One of two workloads reads from the full device: the other's reads take no longer than before.
     #[test]
     fn only_the_workload_that_waits_there_has_the_finding() {
         let of = |device_ns, own: [u64; 2]| {
@@ -288,7 +282,7 @@ mod tests {
         assert_eq!(found("web"), None, "{:?}", made.headline);
     }
 
-    /// Without a queue of each device the table of requests has one figure for both: none is named.
+    /// Where there is no queue of each device, the table of requests has one figure for both: none is named.
     #[test]
     fn what_is_not_told_apart_is_not_named() {
         let only_lines = |ns| {

@@ -19,7 +19,7 @@ pub struct EachWindow {
 }
 
 impl EachWindow {
-    /// Of each subject of `names`, in that order.
+    /// Windows of each subject of `names`, in that order.
     pub fn all(
         file: &WindowFile,
         options: &Options,

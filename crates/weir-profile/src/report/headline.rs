@@ -91,9 +91,10 @@ pub fn because_of(finding: &Finding) -> String {
     let named: Vec<String> = blame
         .map(|one| format!("{} ({:.0} %)", one.workload, one.share * 100.0))
         .collect();
-    match named.is_empty() {
-        true => String::new(),
-        false => format!(", because of {}", named.join(", ")),
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(", because of {}", named.join(", "))
     }
 }
 
@@ -104,7 +105,7 @@ fn count_of_windows(windows: usize) -> String {
     }
 }
 
-/// In a unit in which a short time is not 0.0.
+/// The time in a unit in which a short time is not 0.0.
 pub fn time(ns: Nanos) -> String {
     match ns.secs_f64() {
         0.0 => "0 s".to_owned(),
@@ -131,9 +132,12 @@ fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>)
         }
     }
     blind.retain(|looks_for, _| !looked.contains(looks_for));
-    let list = |items: Vec<String>, none: &str| match items.is_empty() {
-        true => none.to_owned(),
-        false => items.join("; "),
+    let list = |items: Vec<String>, none: &str| {
+        if items.is_empty() {
+            none.to_owned()
+        } else {
+            items.join("; ")
+        }
     };
     let looked = list(
         looked.iter().map(|text| (*text).to_owned()).collect(),
@@ -143,11 +147,10 @@ fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>)
         .iter()
         .map(|(what, why)| format!("{what} ({why})"))
         .collect();
-    let next = match blinds.is_empty() {
-        true => "next: all rules of this version looked; the figures follow",
-        false => {
-            "next: count what is missing (`weir profile methods` has the events), then report again"
-        }
+    let next = if blinds.is_empty() {
+        "next: all rules of this version looked; the figures follow"
+    } else {
+        "next: count what is missing (`weir profile methods` has the events), then report again"
     };
     [
         format!("nothing found in {windows} ({time})"),

@@ -4,12 +4,10 @@
 use crate::findings::RULES;
 use serde::Serialize;
 
-/// A figure.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Method {
     /// Its name in reports.
     pub name: &'static str,
-    /// What it is.
     pub is: &'static str,
     /// Counts that it needs, by role.
     pub needs: &'static str,
@@ -17,7 +15,6 @@ pub struct Method {
     pub refused: &'static str,
 }
 
-/// All figures.
 pub const METHODS: &[Method] = &[
     Method {
         name: "loads by where they were found",
@@ -176,33 +173,23 @@ pub const METHODS: &[Method] = &[
     },
 ];
 
-/// A rule, in words.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RuleText {
-    /// Its name.
     pub name: &'static str,
-    /// What it looks for.
     pub looks_for: &'static str,
-    /// When it finds it.
     pub condition: &'static str,
-    /// What would refute it.
     pub refuted_by: &'static str,
-    /// The next move.
     pub next_move: &'static str,
 }
 
-/// Figures and rules.
 #[derive(Clone, Debug, Serialize)]
 pub struct Methods {
     /// Version of the formulas.
     pub method_version: u32,
-    /// Figures.
     pub figures: &'static [Method],
-    /// Rules.
     pub rules: Vec<RuleText>,
 }
 
-/// Everything.
 pub fn methods() -> Methods {
     let rules = RULES.iter().map(|rule| RuleText {
         name: rule.name,

@@ -52,7 +52,6 @@ const NEIGHBOURS_MAX: usize = 3;
 /// Characters of a note that are shown.
 const NOTE_CHARS_MAX: usize = 400;
 
-/// What a report is to say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
     /// A recording of the idle machine.
@@ -69,16 +68,13 @@ pub struct Options<'a> {
     pub brief: bool,
 }
 
-/// A report.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Version of the formulas.
     pub method_version: u32,
     /// The program that counted.
     pub source: String,
-    /// The family of the CPU.
     pub family: Option<String>,
-    /// How many windows there are.
     pub windows: usize,
     /// How long they are together; nothing where that is not known.
     pub length_ns: Option<Nanos>,
@@ -112,14 +108,14 @@ pub struct Report {
 pub struct Subject {
     /// `machine`, or the workload's name.
     pub name: String,
-    /// Of all windows together.
+    /// Figures of all windows together.
     pub figures: Figures,
     /// How much faster it would be otherwise, by the model of its stalls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
     /// When what it does changes, or why that was not looked for.
     pub phases: Result<PhaseReport, NoPhases>,
-    /// Of each window, where asked for.
+    /// Figures of each window, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<Figures>,
     /// Windows of which the one before had more lines from CXL memory, although shares rose: their numbers.
@@ -158,9 +154,8 @@ pub enum Condition {
 /// A workload's time if something were otherwise.
 #[derive(Debug, Serialize)]
 pub struct WhatIf {
-    /// The condition.
     pub condition: Condition,
-    /// The same in words.
+    /// The condition in words.
     pub otherwise: String,
     /// Time now ÷ time then.
     pub speedup: Answer,
@@ -181,7 +176,6 @@ impl WhatIf {
     }
 }
 
-/// Yardsticks.
 #[derive(Debug, Serialize)]
 pub struct Pathfinder {
     /// Figures of its Table 7.
@@ -201,7 +195,6 @@ struct Recorded<'a> {
     file: &'a WindowFile,
     options: &'a Options<'a>,
     idle: Option<Scene>,
-    /// All windows together.
     whole: Span,
     /// Spans that rules look at.
     spans: Vec<Span>,
@@ -215,9 +208,10 @@ impl<'a> Recorded<'a> {
         let idle = idle.map(|idle| Scene::new(&idle.windows, &file.header));
         let whole = Span::whole(file, idle.as_ref());
         Recorded {
-            dram_ns: match options.brief {
-                true => BTreeMap::new(),
-                false => dram_ns(whole.scene(), idle.as_ref()),
+            dram_ns: if options.brief {
+                BTreeMap::new()
+            } else {
+                dram_ns(whole.scene(), idle.as_ref())
             },
             whole,
             spans: Span::all(file, idle.as_ref()),
@@ -261,7 +255,6 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// Makes a report.
 pub fn report(file: &WindowFile, options: &Options) -> Report {
     let recorded = Recorded::new(file, options);
     let names = subjects_of(file, options.workload);
@@ -286,9 +279,10 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         windows: file.windows.len(),
         length_ns,
         places: CountedPlaces::new(&file.windows),
-        by_place: match options.brief {
-            true => Vec::new(),
-            false => by_place::by_place(file, options.idle),
+        by_place: if options.brief {
+            Vec::new()
+        } else {
+            by_place::by_place(file, options.idle)
         },
         headline: headline::headline(file, &rules, length_ns),
         rules,

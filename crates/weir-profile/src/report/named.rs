@@ -12,9 +12,7 @@ use crate::quality::Refusal;
 pub struct NamedFigure<'a> {
     /// What kind of figure it is, as `weir profile methods` has it.
     pub group: &'static str,
-    /// Which one.
     pub name: String,
-    /// The figure.
     pub figure: Result<&'a Figure, &'a Refusal>,
 }
 
@@ -118,7 +116,6 @@ impl Subject {
 }
 
 impl Waits {
-    /// All of its figures.
     pub fn named(&self) -> Vec<NamedFigure<'_>> {
         let of = |name: String, figure| NamedFigure {
             group: "waits at shared stages",

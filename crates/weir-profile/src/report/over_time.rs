@@ -25,7 +25,6 @@ pub const SUBJECTS_MAX: usize = 12;
 pub struct OverTime {
     /// Windows that are taken together; the last span may have fewer.
     pub windows_a_span: usize,
-    /// The spans.
     pub spans: Vec<SpanTime>,
     /// Stalls of the subjects that stall most, most first.
     pub stalls: Vec<StallsOverTime>,
@@ -35,7 +34,6 @@ pub struct OverTime {
     pub queues: Vec<QueueOverTime>,
 }
 
-/// A span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SpanTime {
     /// Its first window, from 1.
@@ -53,7 +51,7 @@ pub struct SpanTime {
 pub struct StallsOverTime {
     /// `machine`, or the workload.
     pub subject: String,
-    /// By span.
+    /// One split for each span.
     pub of_spans: Vec<Result<StallSplit, Refusal>>,
 }
 
@@ -62,11 +60,10 @@ pub struct StallsOverTime {
 pub struct QueueOverTime {
     /// The role of its occupancy.
     pub role: Role,
-    /// By span.
+    /// One entry for each span.
     pub of_spans: Vec<QueueSpan>,
 }
 
-/// A queue in a span.
 #[derive(Debug, Serialize)]
 pub struct QueueSpan {
     /// Requests that enter it each second.
@@ -78,7 +75,7 @@ pub struct QueueSpan {
 }
 
 impl OverTime {
-    /// Of a file. `subjects` are those of `names`, over all windows.
+    /// The time course of a file. `subjects` are those of `names`, over all windows.
     pub(super) fn new(
         file: &WindowFile,
         idle: Option<&Scene>,

@@ -15,7 +15,6 @@ const SPLIT_MAX: usize = 40;
 /// A phase, and what is said of it.
 #[derive(Debug, Serialize)]
 pub struct PhaseRow {
-    /// The phase.
     #[serde(flatten)]
     pub phase: Phase,
     /// The path of most lines behind L2.
@@ -32,7 +31,6 @@ pub struct PhaseRow {
 /// Phases of a subject.
 #[derive(Debug, Serialize)]
 pub struct PhaseReport {
-    /// In order.
     pub phases: Vec<PhaseRow>,
     /// Probability that a figure without any change shows one.
     pub significance: f64,
@@ -41,7 +39,6 @@ pub struct PhaseReport {
     pub block_windows: usize,
     /// Places between windows at which time is missing.
     pub gaps: usize,
-    /// What was followed.
     pub figures: Vec<FollowedFigure>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many sockets, ports and devices the counts of a recording are of: figures of the machine are sums over
-//! them.
+//! How many sockets, ports and devices the counts of a recording come from: figures of the machine are sums
+//! over them.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -10,16 +10,13 @@ use weir_core::window::CountScope;
 /// Places that have counts of their own; 0 where the recording does not tell them apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CountedPlaces {
-    /// Sockets.
     pub sockets: usize,
     /// Ports of CXL devices.
     pub ports: usize,
-    /// CXL devices.
     pub devices: usize,
 }
 
 impl CountedPlaces {
-    /// Of these windows.
     pub fn new(windows: &[Window]) -> CountedPlaces {
         let counts = windows.iter().flat_map(|window| &window.machine);
         let scopes: BTreeSet<CountScope> = counts.map(|count| count.of).collect();

@@ -79,8 +79,9 @@ pub(super) fn idle_ns(
     Ok(quality.and(&quality, sum_ns / requests, Unit::Ns))
 }
 
-/// Of one target. A read without any load takes as long for whatever reason it is made, and prefetches come
-/// in bursts, which wait for each other on an idle machine too: demand reads stand for all reads.
+/// Time in the table of requests for one target on the idle machine. A read without any load takes as long
+/// for whatever reason it is made, and prefetches come in bursts, which wait for each other on an idle
+/// machine too: demand reads stand for all reads.
 fn table_idle_ns(idle: &Counts, role: Role, ns: &dyn Fn(&Counts, Role) -> Answer) -> Answer {
     let is_read = !matches!(role.path, AccessPath::Wb | AccessPath::Nt | AccessPath::Any);
     if is_read

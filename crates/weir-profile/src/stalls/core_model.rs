@@ -16,7 +16,6 @@ const SPREAD: f64 = 0.15;
 /// A stretch of a request's way: where it is, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leg {
-    /// Where.
     pub stage: Stage,
     /// Cycles of the core's clock.
     pub cycles: f64,
@@ -27,9 +26,7 @@ pub struct Leg {
 pub struct LoadClass {
     /// The path of the request that they wait for.
     pub path: AccessPath,
-    /// The supplier.
     pub target: Target,
-    /// How many.
     pub loads: f64,
     /// The way, from L1D back to it.
     pub legs: Vec<Leg>,
@@ -44,12 +41,11 @@ impl LoadClass {
     }
 }
 
-/// The core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreModel {
     /// Instructions that the window holds.
     pub window: f64,
-    /// Fill buffers.
+    /// Line fill buffers of a core.
     pub buffers: usize,
     /// Cycles of an instruction while the core does not stall.
     pub instruction_cycles: f64,
@@ -60,7 +56,7 @@ pub struct CoreModel {
 /// What a run of the model says. Cycles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRun {
-    /// All.
+    /// All cycles of the run.
     pub cycles: f64,
     /// Those in which nothing entered the window.
     pub stalled: f64,
@@ -68,7 +64,6 @@ pub struct ModelRun {
     pub parts: Vec<Vec<f64>>,
 }
 
-/// A load in the window.
 #[derive(Clone, Copy, Debug)]
 struct WindowLoad {
     class: usize,
@@ -220,8 +215,8 @@ impl Run<'_> {
         let begin = load.issued.clamp(from, to);
         let row = &mut self.out.parts[load.class];
         row[class.legs.len()] += begin - from;
-        // From the end of the way backwards: a load that met a prefetch has its last part only.
-        // Else all legs are as much longer as the whole.
+        // Legs are taken from the end of the way backwards: a load that met a prefetch has its last part
+        // only. Else all legs are as much longer as the whole.
         let longer = match class.left_cycles {
             None => load.cycles / class.cycles(),
             Some(_) => 1.0,

@@ -5,10 +5,8 @@
 use super::core_model::LoadClass;
 use weir_core::random::SplitMix;
 
-/// A load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadDraw {
-    /// Its class.
     pub class: usize,
     /// Instructions since the load before, ÷ their mean.
     pub gap: f64,
@@ -21,7 +19,6 @@ pub struct LoadDraw {
 /// Loads of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draws {
-    /// In order.
     pub loads: Vec<LoadDraw>,
 }
 

@@ -120,11 +120,12 @@ pub fn load_classes(sources: &Sources, times: &Times) -> Result<Vec<LoadClass>, 
         }
     }
     classes.retain(|class| class.loads > 0.0 && class.cycles() > 0.0);
-    match classes.is_empty() {
-        true => Err(first.unwrap_or(Refusal::NoRequests {
+    if classes.is_empty() {
+        Err(first.unwrap_or(Refusal::NoRequests {
             what: "loads that miss L1D".into(),
-        })),
-        false => Ok(classes),
+        }))
+    } else {
+        Ok(classes)
     }
 }
 
@@ -138,8 +139,9 @@ struct Left {
 }
 
 impl Left {
-    /// Of a way. Prefetches come neither a fixed time ahead (more is left of a longer way), nor is the same
-    /// left of each: the middle of both.
+    /// Cycles that are left of a way. Prefetches come neither a fixed time ahead (then more would be left of
+    /// a longer way), nor is the same left of each: the middle of both is taken. That was chosen on machines
+    /// of the synthetic server, seeds 140000 to 140029, and measured on others (docs/evidence/stalls.md).
     fn of(&self, cycles: f64) -> f64 {
         ((cycles - self.ahead).max(0.0) + self.mean.min(cycles)) / 2.0
     }
@@ -171,7 +173,8 @@ impl Left {
     }
 }
 
-/// The cycles that, hidden of each way, leave `left` of all of them together.
+/// The cycles h that, hidden of each way, leave `left` of all of them together: Σ n · max(cycles − h, 0) =
+/// left. The sum falls with h, so that halving finds it.
 pub fn hidden_cycles(ways: &[(f64, f64)], left: f64) -> f64 {
     let (mut low, mut high) = (
         0.0,
@@ -183,9 +186,10 @@ pub fn hidden_cycles(ways: &[(f64, f64)], left: f64) -> f64 {
             .iter()
             .map(|(n, cycles)| n * (cycles - middle).max(0.0))
             .sum();
-        match sum > left {
-            true => low = middle,
-            false => high = middle,
+        if sum > left {
+            low = middle
+        } else {
+            high = middle
         }
     }
     low

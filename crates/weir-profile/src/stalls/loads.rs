@@ -11,14 +11,17 @@ use weir_core::window::role::Stage;
 
 /// Loads of a run that is fitted, and of the one that is read off.
 pub const LOADS: [usize; 2] = [1200, 3000];
-/// Runs of a fit: the dependence is known to 1 in 512.
+/// Runs of a fit. Each halves the interval in which the dependence lies, so that it is known to 1 in 512.
 const STEPS: usize = 9;
-/// Instructions of the window of Golden Cove and later (Intel's optimization manual, 2.5).
+/// Instructions of the window of Golden Cove and later (Intel's optimization manual, 2.5). A recording does
+/// not say how long the window is, so every core is taken to have this one. The error bar of a share is what
+/// half of it changes. That holds for windows of a half, and is too narrow for those of a third or a quarter,
+/// which no CPU in weir's tables of these counters has (docs/evidence/stalls.md).
 pub const WINDOW: f64 = 512.0;
 /// Fill buffers of the same, where the recording does not say how many there are; and as many as it may say.
 const BUFFERS: u32 = 16;
 const BUFFERS_MAX: u32 = 1024;
-/// Of the draws.
+/// Seed of the draws: the same counts give the same split.
 pub const SEED: u64 = 1;
 
 /// What loads stall, and what the rest of the time is.
@@ -28,14 +31,12 @@ pub struct LoadStalls {
     pub stalled: f64,
     /// Cycles that are not stalled.
     pub working: f64,
-    /// Instructions.
     pub instructions: f64,
 }
 
 /// A model that stalls as much as the core.
 #[derive(Clone, Debug)]
 pub struct LoadFit {
-    /// The core.
     pub core: CoreModel,
     /// The part of the loads that need the load before.
     pub dependence: f64,
@@ -64,9 +65,10 @@ pub fn fit(known: &LoadStalls, classes: &[LoadClass], window: f64, buffers: usiz
     for _ in 0..STEPS {
         let middle = (low + high) / 2.0;
         let made = run(&core, classes, &draws, middle);
-        match made.stalled < wanted * made.cycles {
-            true => low = middle,
-            false => high = middle,
+        if made.stalled < wanted * made.cycles {
+            low = middle
+        } else {
+            high = middle
         }
     }
     let draws = Draws::new(classes, LOADS[1], SEED);
@@ -104,9 +106,10 @@ impl LoadFit {
         let mut parts = Vec::new();
         for (class, row) in rows() {
             let (row, buffer) = row.split_at(class.legs.len());
-            let on_legs = match is_late(class) {
-                true => at_the_end(&class.legs, row.iter().sum(), mean),
-                false => row.to_vec(),
+            let on_legs = if is_late(class) {
+                at_the_end(&class.legs, row.iter().sum(), mean)
+            } else {
+                row.to_vec()
             };
             let part = |stage, cycles: f64| Stalled {
                 place: StallPlace::new(stage, class.path, class.target),
@@ -126,7 +129,7 @@ impl LoadFit {
     }
 }
 
-/// Where the model does not stall and the core did: by the time that the loads take.
+/// Divides the stalls where the model does not stall and the core did: by the time that the loads take.
 fn even(stalled: f64, classes: &[LoadClass]) -> Vec<Stalled> {
     let all: f64 = classes
         .iter()

@@ -61,14 +61,12 @@ struct Stalled {
     is_late: bool,
 }
 
-/// A part of the stalls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StallPart {
     /// The stage, path and target of the request that is waited for.
     pub role: Role,
-    /// Cycles.
     pub cycles: f64,
-    /// The same ÷ measured stalls.
+    /// Stalled cycles of this part ÷ measured stalls.
     pub share: f64,
     /// The share is within this of the truth in nine of ten cases.
     pub error: f64,
@@ -280,8 +278,8 @@ impl Errors {
         }
     }
 
-    /// Of the share of some places: what half a window changes, and what is waited for prefetches and stores,
-    /// of which it is less well known for which of them.
+    /// How far the share of some places may be off: what half a window changes, and what is waited for
+    /// prefetches and stores, of which it is less well known for which of them.
     fn of(&self, is_it: &dyn Fn(StallPlace) -> bool) -> f64 {
         let sum = |shares: &BTreeMap<StallPlace, f64>| -> f64 {
             shares

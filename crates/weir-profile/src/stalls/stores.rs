@@ -29,7 +29,9 @@ impl StoreClass {
     }
 }
 
-/// The lines, by the way they take.
+/// The lines, by the way they take. Stores that miss L2 and do not ask for their line themselves meet a
+/// prefetch that has it under way. How many these are is known, and not where their lines come from: they are
+/// shared out as the prefetched lines are.
 pub fn store_classes(sources: &Sources, times: &Times) -> Vec<StoreClass> {
     let l2 = |target| {
         let role = Role::new(Stage::L2, AccessPath::Rfo, target, Quantity::Lines);
@@ -104,8 +106,8 @@ pub fn parts(classes: &[StoreClass], times: &Times, stalled: f64) -> Vec<Stalled
     let mean = late_cycles(times, stalled, behind.map(|class| class.lines).sum());
     let mut parts = Vec::new();
     for class in classes {
-        // As with prefetches that loads meet: the middle of a fixed time ahead, and of the same
-        // part of each way.
+        // This is as with prefetches that loads meet: the middle of a fixed time ahead, and of the same part
+        // of each way.
         let of_whole = class.lines * class.cycles() / all_whole;
         let of_left = if all_left > 0.0 {
             left(class) / all_left

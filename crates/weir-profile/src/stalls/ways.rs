@@ -18,9 +18,11 @@ const L2_CYCLES: f64 = 15.0;
 const L2_CYCLES_BOUNDS: [f64; 2] = [8.0, 40.0];
 /// Nanoseconds on the mesh, to the last-level cache and back, where the counts do not say it.
 const MESH_NS: f64 = 20.0;
-/// A line that prefetch brings late is late by this much at least, on average.
+/// A line that prefetch brings late is late by this much at least, on average. This constant and the next one
+/// were chosen on machines of the synthetic server (seeds 1 to 60); on hardware they are assumptions
+/// (docs/evidence/stalls.md).
 const LATE_NS: f64 = 25.0;
-/// And by so many times what is waited for a line on average.
+/// Added to it: so many times what is waited for such a line on average.
 const LATE_BURST: f64 = 1.7;
 /// Paths whose residence in the table of requests stands for a target's, best first.
 const PATHS: [AccessPath; 6] = [
@@ -35,7 +37,6 @@ const PATHS: [AccessPath; 6] = [
 /// Time behind the lookup in the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Behind {
-    /// The supplier.
     pub target: Target,
     /// Cycles of the core's clock.
     pub cycles: f64,
@@ -204,7 +205,7 @@ fn mesh_ns(sources: &Sources, llc: f64, behind: &[Behind], ghz: f64) -> [f64; 2]
     [MESH_NS / 2.0; 2]
 }
 
-/// From L1D to the answer of L2: what the fill buffers hold longer than the super queue does.
+/// Cycles from L1D to the answer of L2: what the fill buffers hold longer than the super queue does.
 fn l2_cycles(sources: &Sources) -> f64 {
     let own = |stage, quantity| {
         value(
@@ -219,9 +220,10 @@ fn l2_cycles(sources: &Sources) -> f64 {
     let met: f64 = met_prefetch(sources).iter().map(|(_, loads)| loads).sum();
     let cycles = (held - behind) / requests;
     let is_known = held > 0.0 && behind > 0.0 && met <= 0.01 * requests && cycles.is_finite();
-    match is_known {
-        true => cycles.clamp(L2_CYCLES_BOUNDS[0], L2_CYCLES_BOUNDS[1]),
-        false => L2_CYCLES,
+    if is_known {
+        cycles.clamp(L2_CYCLES_BOUNDS[0], L2_CYCLES_BOUNDS[1])
+    } else {
+        L2_CYCLES
     }
 }
 
@@ -263,9 +265,10 @@ pub fn at_the_end(legs: &[Leg], time: f64, mean_cycles: f64) -> Vec<f64> {
     let mut mass: Vec<f64> = mass.collect();
     mass.reverse();
     let all: f64 = mass.iter().sum();
-    match all > 0.0 {
-        true => mass.iter().map(|part| time * part / all).collect(),
-        false => vec![time / legs.len().max(1) as f64; legs.len()],
+    if all > 0.0 {
+        mass.iter().map(|part| time * part / all).collect()
+    } else {
+        vec![time / legs.len().max(1) as f64; legs.len()]
     }
 }
 

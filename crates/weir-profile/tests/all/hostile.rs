@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use weir_profile::WindowFile;
 use weir_profile::report::{self, Options, text};
 
-/// Counts of a workload; the last ones are of the machine.
+/// Counts of a workload; the last ones are those of the machine.
 const ROLES: [&str; 31] = [
     "core.any.any.clock",
     "core.any.any.time-ns",

@@ -154,7 +154,7 @@ fn names_of_one_counter_are_not_added_up() {
     }
 }
 
-/// Of joules and MiB the sum of all windows is rounded; and places that have no time take none away.
+/// The sum of joules or MiB over all windows is rounded; and places that have no time take none away.
 #[test]
 fn what_is_less_than_one_in_a_window_is_kept_in_the_sum() {
     let joules: String = (1..=10)

@@ -10,7 +10,7 @@ use weir_profile::{Answer, Counts, WindowFile};
 
 const TABLE: &str = include_str!("../data/table7.windows");
 
-/// FOTS, GCCS-s1, GCCS-s2.
+/// Columns FOTS, GCCS-s1 and GCCS-s2 of the paper's table 7.
 fn columns() -> [Counts; 3] {
     let file = WindowFile::parse(TABLE).unwrap();
     let counts: Vec<Counts> = file
@@ -29,7 +29,7 @@ fn value(answer: &Answer) -> f64 {
     answer.as_ref().unwrap().value
 }
 
-/// To the digits that are given.
+/// The answer is as wanted, to the digits that are given.
 fn is(answer: &Answer, wanted: f64, digits: i32) {
     let unit = 10f64.powi(-digits);
     let found = value(answer);

@@ -4,10 +4,9 @@
 use crate::interference::document::{InterferenceCell, StreamFigures, SweepPoint};
 use crate::interference::sweep_plot::sweep_plot;
 use crate::interference::words;
-use crate::page::document::{Cell, CellKind, Part, Table};
-use crate::text::{NONE, bandwidth_unit, in_unit, line, number, time_unit};
+use weir_figures::text::{NONE, bandwidth_unit, in_unit, line, number, time_unit};
+use weir_figures::{Cell, Part, Table};
 
-/// The parts of a cell's card.
 pub fn cell_parts(cell: &InterferenceCell) -> Vec<Part> {
     let mut parts = vec![Part::Words(words::capital(&words::summary(cell)))];
     if let Some(place) = &cell.place {
@@ -76,20 +75,14 @@ fn figures(cell: &InterferenceCell) -> Table {
                 .filter(|(a, _)| *a > 0.0)
                 .map(|(a, t)| t / a);
             vec![
-                Cell::new(*name, CellKind::Words),
-                Cell::new(shown(alone), CellKind::Number),
-                Cell::new(shown(together), CellKind::Number),
-                Cell::new(plain(ratio), CellKind::Number),
+                Cell::words(*name),
+                Cell::number(shown(alone)),
+                Cell::number(shown(together)),
+                Cell::number(plain(ratio)),
             ]
         })
     });
-    Table {
-        title: String::new(),
-        heads: ["", "alone", "together", "together ÷ alone"]
-            .map(String::from)
-            .into(),
-        rows: rows.collect(),
-    }
+    Table::new("", &["", "alone", "together", "together ÷ alone"], rows)
 }
 
 fn sweep(cell: &InterferenceCell) -> Table {
@@ -105,7 +98,7 @@ fn sweep(cell: &InterferenceCell) -> Table {
             words::interval(point.ratio_low, point.ratio_high),
             point.repeats.to_string(),
         ];
-        numbers.map(|n| Cell::new(n, CellKind::Number)).into()
+        numbers.map(Cell::number).into()
     };
     let heads = [
         "background",

@@ -14,14 +14,10 @@ pub const KIND: &str = "weir-interference";
 /// The version that this build writes, and the latest that it reads.
 pub const VERSION: u32 = 1;
 
-/// The whole result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterferenceDocument {
-    /// [`KIND`].
     pub kind: String,
-    /// [`VERSION`].
     pub version: u32,
-    /// Version of weir that wrote it.
     pub weir_version: String,
     /// Where the figures come from.
     pub world: World,
@@ -73,7 +69,6 @@ pub struct InterferenceMachine {
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InterferencePlan {
-    /// The command line.
     pub command: String,
     /// Seed of the order of the measurements, or of the event model.
     pub seed: u64,
@@ -112,7 +107,6 @@ pub struct InterferenceStream {
     pub direct: Option<bool>,
 }
 
-/// How a stream went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamFigures {
     /// Bytes that the memory or the SSD moved for it, fetches and write-backs included.
@@ -133,7 +127,6 @@ pub struct StreamFigures {
 pub struct InterferenceCell {
     /// The stream that is judged. With a sweep, the thread counts are those of the greatest effect.
     pub victim: InterferenceStream,
-    /// The stream beside it.
     pub background: InterferenceStream,
     /// The victim without the background.
     pub alone: StreamFigures,
@@ -143,9 +136,7 @@ pub struct InterferenceCell {
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval: simultaneous over the sweep, where there is one.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
-    /// Repetitions behind it.
     pub repeats: u32,
     /// True: the interval excludes 1 after Holm's correction over all cells. False: all of it lies within 5 %
     /// of 1. Null: not known.
@@ -157,7 +148,7 @@ pub struct InterferenceCell {
     /// All thread counts of the background that were tried, by rising count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepPoint>,
-    /// The same by where the host ran the CPUs of a virtual machine, nearest first. The cell itself is of one
+    /// The same by where the host ran the CPUs of a virtual machine, nearest first. The cell itself uses one
     /// of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placements: Vec<PlacementPoint>,
@@ -172,16 +163,16 @@ pub struct InterferenceCell {
 /// Where requests of the victim waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WaitCounters {
-    /// Before the coherence agent had a tracker for them.
+    /// Time before the coherence agent had a tracker for them.
     pub admission_wait_ns: Option<f64>,
     /// How long a request to DRAM kept its tracker.
     pub tracker_residence_ddr_ns: Option<f64>,
     /// How long a request to CXL memory kept its tracker.
     pub tracker_residence_cxl_ns: Option<f64>,
-    /// From a miss of L2 to the data.
+    /// Time from a miss of L2 to the data.
     #[serde(default)]
     pub l2_miss_latency_ns: Option<f64>,
-    /// From a miss of the last-level cache to the data.
+    /// Time from a miss of the last-level cache to the data.
     #[serde(default)]
     pub l3_miss_latency_ns: Option<f64>,
 }
@@ -191,30 +182,24 @@ pub struct WaitCounters {
 pub struct PlacementPoint {
     /// Time of a line between CPUs and back.
     pub round_trip_ns: f64,
-    /// Together ÷ alone.
+    /// The rate beside the background ÷ the rate alone.
     pub ratio: Option<f64>,
     /// Lower end of its own 95 % interval.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
-    /// Repetitions behind it.
     pub repeats: u32,
 }
 
 /// The same pair at one number of background threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
-    /// Threads of the victim.
     pub victim_threads: u32,
-    /// Threads of the background.
     pub background_threads: u32,
-    /// Together ÷ alone.
+    /// The rate beside the background ÷ the rate alone.
     pub ratio: Option<f64>,
     /// Lower end of its own 95 % interval.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
-    /// Repetitions behind it.
     pub repeats: u32,
     /// The victim without the background.
     pub alone: StreamFigures,

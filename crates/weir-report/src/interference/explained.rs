@@ -45,9 +45,10 @@ fn explain_cell(cell: &mut InterferenceCell) -> Result<()> {
         .flat_map(|(name, value)| nulls(name, value));
     for name in of_cell.collect::<Vec<_>>() {
         if !is_explained(cell, &name) {
-            let reason = match name.ends_with(".width_bytes") {
-                true => NO_WIDTH,
-                false => NO_REASON,
+            let reason = if name.ends_with(".width_bytes") {
+                NO_WIDTH
+            } else {
+                NO_REASON
             };
             cell.missing.insert(name, reason.into());
         }

@@ -6,10 +6,9 @@
 use crate::interference::document::{InterferenceCell, InterferenceStream};
 use std::collections::HashSet;
 
-/// By what streams are told apart; each has all of the one before.
+/// What streams are told apart by; each has all of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precision {
-    /// Target and operation.
     Operation,
     /// Whether storage streams pass by the page cache, too.
     Cache,
@@ -66,19 +65,15 @@ impl Precision {
     }
 }
 
-/// A victim and a background.
 pub type StreamPair = (InterferenceStream, InterferenceStream);
 
 /// The backgrounds on one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridBlock {
-    /// The target.
     pub target: String,
-    /// The columns.
     pub backgrounds: Vec<InterferenceStream>,
-    /// The rows.
     pub victims: Vec<InterferenceStream>,
-    /// By row and column: the index of the pair, where there is one.
+    /// Index of the pair by row and column, where there is one.
     pub cells: Vec<Vec<Option<usize>>>,
 }
 

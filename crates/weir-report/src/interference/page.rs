@@ -8,9 +8,9 @@ use crate::interference::document::{InterferenceCell, InterferenceDocument, Worl
 use crate::interference::grid::{GridBlock, Precision, blocks, column_name};
 use crate::interference::words;
 use crate::interference::worst::worst;
-use crate::page::document::{Cell, CellKind, Document, Part, Section, Table, html};
-use crate::page::heat::{Heat, HeatCell, HeatMap, HeatRow};
-use crate::text::{NONE, line, plain_number};
+use weir_figures::text::{NONE, line, plain_number};
+use weir_figures::{Cell, CellKind, Document, Part, Section, Table, html};
+use weir_figures::{Heat, HeatCell, HeatMap, HeatRow};
 
 /// Characters of a reason.
 const REASON: usize = 500;
@@ -20,7 +20,7 @@ const REASON: usize = 500;
 pub fn page(document: &InterferenceDocument) -> String {
     let mut sections = vec![matrix(document)];
     if !document.cells.is_empty() {
-        sections.push(section(
+        sections.push(Section::new(
             "cells",
             "All cells",
             vec![Part::Table(all_cells(document))],
@@ -31,7 +31,7 @@ pub fn page(document: &InterferenceDocument) -> String {
             .missing
             .iter()
             .map(|(name, why)| (line(name, 100), line(why, REASON)));
-        sections.push(section(
+        sections.push(Section::new(
             "missing",
             "What is not there",
             vec![Part::Facts(rows.collect())],
@@ -42,13 +42,13 @@ pub fn page(document: &InterferenceDocument) -> String {
             .caveats
             .iter()
             .map(|c| (line(&c.figure, 100), line(&c.reason, REASON)));
-        sections.push(section(
+        sections.push(Section::new(
             "caveats",
             "What is not to be trusted",
             vec![Part::Facts(doubts.collect())],
         ));
     }
-    sections.push(section(
+    sections.push(Section::new(
         "machine",
         "The machine",
         vec![Part::Facts(machine(document))],
@@ -60,15 +60,6 @@ pub fn page(document: &InterferenceDocument) -> String {
         answer: vec![worst(document), counts(&document.cells)],
         sections,
     })
-}
-
-/// A section.
-pub fn section(id: &str, title: &str, parts: Vec<Part>) -> Section {
-    Section {
-        id: id.into(),
-        title: title.into(),
-        parts,
-    }
 }
 
 fn counts(cells: &[InterferenceCell]) -> String {
@@ -104,7 +95,7 @@ fn matrix(document: &InterferenceDocument) -> Section {
             back: "matrix".into(),
         });
     }
-    section("matrix", "The matrix", parts)
+    Section::new("matrix", "The matrix", parts)
 }
 
 /// A block as a heat map.
@@ -124,7 +115,6 @@ pub fn heat_of(block: &GridBlock, title: String, cell: &dyn Fn(usize) -> HeatCel
     }
 }
 
-/// A cell of a result.
 pub fn heat_cell(cell: &InterferenceCell, leads_to: Option<String>) -> HeatCell {
     let number = match cell.ratio {
         Some(_) => words::change_percent(cell.ratio),
@@ -150,7 +140,6 @@ pub fn heat_cell(cell: &InterferenceCell, leads_to: Option<String>) -> HeatCell 
     }
 }
 
-/// The colour of a ratio.
 pub fn heat(ratio: f64) -> Heat {
     match InfluenceClass::of(ratio) {
         InfluenceClass::DeepSuppression => Heat::Down(3),
@@ -198,17 +187,17 @@ fn all_cells(document: &InterferenceDocument) -> Table {
     ];
     let row = |cell: &InterferenceCell| {
         vec![
-            Cell::new(words::brief(&cell.victim), CellKind::Words),
-            Cell::new(words::brief(&cell.background), CellKind::Words),
-            Cell::new(amount(cell, false), CellKind::Number),
-            Cell::new(amount(cell, true), CellKind::Number),
-            Cell::new(words::change_percent(cell.ratio), CellKind::Number),
+            Cell::words(words::brief(&cell.victim)),
+            Cell::words(words::brief(&cell.background)),
+            Cell::number(amount(cell, false)),
+            Cell::number(amount(cell, true)),
+            Cell::number(words::change_percent(cell.ratio)),
             Cell::new(
                 words::interval(cell.ratio_low, cell.ratio_high),
                 CellKind::Faint,
             ),
             Cell::new(cell.repeats.to_string(), CellKind::Faint),
-            Cell::new(words::finding(cell), CellKind::Long),
+            Cell::long(words::finding(cell)),
         ]
     };
     Table {
@@ -218,7 +207,7 @@ fn all_cells(document: &InterferenceDocument) -> Table {
     }
 }
 
-/// The figure that the ratio is of.
+/// The figure that the ratio belongs to.
 fn amount(cell: &InterferenceCell, is_together: bool) -> String {
     let figures = if is_together {
         &cell.together
@@ -292,5 +281,5 @@ fn plan(document: &InterferenceDocument) -> Section {
         Part::Facts(facts),
         Part::Words(method.into()),
     ];
-    section("plan", "How this was made", parts)
+    Section::new("plan", "How this was made", parts)
 }

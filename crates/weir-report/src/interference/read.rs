@@ -6,13 +6,13 @@ use crate::interference::document::{
 };
 use crate::interference::explained::explained;
 use crate::interference::words;
-use crate::text::line;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
+use weir_figures::text::line;
 
 /// Bytes of the largest file that is read: far more than the largest matrix.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -38,11 +38,11 @@ struct FileHead {
 /// Read a document, with a reason for every `null`.
 ///
 /// # Errors
-/// Naming the file and the next move: it cannot be read, is too large, is cut off, is of another kind or of a
-/// later version, has a cell twice, or a number that cannot be.
+/// The error names the file and the next move: the file cannot be read, is too large, is cut off, has another
+/// kind or a later version, has a cell twice, or a number that cannot be.
 pub fn read(path: &Path) -> Result<InterferenceDocument> {
     let name = || line(&path.display().to_string(), 200);
-    let file = std::fs::File::open(path)
+    let file = weir_files::open_regular(path)
         .with_context(|| format!("cannot read {}: is the path right?", name()))?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX + 1)

@@ -4,9 +4,9 @@
 use crate::interference::class::{MILD_RATIO, MODERATE_RATIO, NONE_RATIO};
 use crate::interference::document::SweepPoint;
 use crate::interference::words;
-use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::words as text;
-use crate::picture::ink::Ink;
+use weir_figures::Ink;
+use weir_figures::{Anchor, At, Mark, Picture};
 
 const SIZE: At = (1200.0, 400.0);
 const LEFT: f32 = 110.0;

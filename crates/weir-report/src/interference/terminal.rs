@@ -6,16 +6,13 @@ use crate::interference::grid::{GridBlock, Precision, blocks, column_name};
 use crate::interference::words;
 use crate::interference::worst::worst;
 use crate::results::Caveat;
-use crate::terminal::table::COLUMNS;
-use crate::text::{left, line, right, wrap};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::{line, right, width, wrap};
+use weir_figures::{COLUMNS, Cell, Setting, Table, terminal_table};
 
 /// Widest name of a row.
 const NAME_COLUMNS: usize = 26;
-/// Space before each column.
-const SPACE: usize = 2;
 /// Entries of a list.
 const LIST_MAX: usize = 20;
 
@@ -62,71 +59,29 @@ pub fn terminal(document: &InterferenceDocument) -> String {
     text
 }
 
-/// A block's table: columns that do not fit beside each other follow below.
+/// A block's table, after an empty line. A cell is a number and a mark.
 pub fn matrix(block: &GridBlock, title: &str, shown: &dyn Fn(usize) -> (String, String)) -> String {
-    let names: Vec<String> = block
-        .victims
-        .iter()
-        .map(|victim| line(&words::stream(victim), NAME_COLUMNS))
-        .collect();
     let title = line(title, NAME_COLUMNS);
-    let widths = names.iter().chain([&title]).map(|name| name.width());
-    let label = widths.max().unwrap_or(0);
-    let columns: Vec<Vec<String>> = (0..block.backgrounds.len())
-        .map(|column| lines_of(block, column, shown))
-        .collect();
-    let mut text = String::new();
-    let mut columns = columns.iter().peekable();
-    while columns.peek().is_some() {
-        let mut used = label;
-        let mut lines: Vec<String> = std::iter::once(&title)
-            .chain(&names)
-            .map(|name| left(name, label))
-            .collect();
-        let mut is_first = true;
-        while let Some(column) =
-            columns.next_if(|c| is_first || used + SPACE + widest(c) <= COLUMNS)
-        {
-            is_first = false;
-            used += SPACE + widest(column);
-            for (line, cell) in lines.iter_mut().zip(column) {
-                *line += &format!("{}{}", " ".repeat(SPACE), left(cell, widest(column)));
-            }
-        }
-        text += "\n";
-        for line in lines {
-            let _ = writeln!(text, "{}", line.trim_end());
+    let victims = block.victims.iter();
+    let names = victims.map(|victim| vec![Cell::words(line(&words::stream(victim), NAME_COLUMNS))]);
+    let mut table = Table {
+        title: String::new(),
+        heads: vec![title],
+        rows: names.collect(),
+    };
+    for (column, background) in block.backgrounds.iter().enumerate() {
+        let at = |row: &Vec<Option<usize>>| row[column].map_or_else(Default::default, shown);
+        let cells: Vec<(String, String)> = block.cells.iter().map(at).collect();
+        let numbers = cells.iter().map(|(number, _)| width(number)).max();
+        let numbers = numbers.unwrap_or(0);
+        // Marks stand behind the numbers and not below the head.
+        let head = line(&column_name(background), NAME_COLUMNS);
+        table.heads.push(right(&head, numbers.max(width(&head))));
+        for (row, (number, mark)) in table.rows.iter_mut().zip(&cells) {
+            row.push(Cell::words(format!("{} {mark}", right(number, numbers))));
         }
     }
-    text
-}
-
-fn widest(cells: &[String]) -> usize {
-    cells.iter().map(|cell| cell.width()).max().unwrap_or(0)
-}
-
-/// A column: its head, and its cells with numbers below each other.
-fn lines_of(
-    block: &GridBlock,
-    column: usize,
-    shown: &dyn Fn(usize) -> (String, String),
-) -> Vec<String> {
-    let cells: Vec<(String, String)> = block
-        .cells
-        .iter()
-        .map(|row| row[column].map_or_else(Default::default, shown))
-        .collect();
-    let numbers = cells.iter().map(|(number, _)| number.width()).max();
-    let numbers = numbers.unwrap_or(0);
-    let head = line(&column_name(&block.backgrounds[column]), NAME_COLUMNS);
-    let head = match head.width() < numbers {
-        true => right(&head, numbers),
-        false => head,
-    };
-    let cell = |(number, mark): &(String, String)| format!("{} {mark}", right(number, numbers));
-    std::iter::once(head)
-        .chain(cells.iter().map(cell))
-        .collect()
+    format!("\n{}", terminal_table(&table, Setting::PLAIN))
 }
 
 /// Why cells have no ratio.

@@ -6,7 +6,7 @@ use crate::interference::document::{
     InterferenceCell, InterferenceDocument, InterferenceStream, World,
 };
 use crate::interference::grid::Precision;
-use crate::text::{NONE, line, number};
+use weir_figures::text::{NONE, line, number};
 
 /// Columns of a name.
 const NAME_COLUMNS: usize = 40;
@@ -60,7 +60,6 @@ pub fn in_sentence(stream: &InterferenceStream) -> String {
     }
 }
 
-/// A victim beside a background.
 pub fn pair(victim: &InterferenceStream, background: &InterferenceStream) -> String {
     format!("{} beside {}", stream(victim), stream(background))
 }
@@ -74,7 +73,7 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// The change that a ratio is of, in percent, with a sign and without the unit.
+/// The change that a ratio means, in percent, with a sign and without the unit.
 pub fn change(ratio: Option<f64>) -> String {
     let Some(percent) = ratio.map(|r| (r - 1.0) * 100.0).filter(|p| p.is_finite()) else {
         return NONE.into();
@@ -113,7 +112,6 @@ pub fn change_percent(ratio: Option<f64>) -> String {
     }
 }
 
-/// Why a cell has no ratio.
 pub fn why_not_measured(cell: &InterferenceCell) -> String {
     let reason = cell.missing.get("ratio");
     line(reason.map_or("no reason recorded", String::as_str), 300)
@@ -139,7 +137,7 @@ pub fn summary(cell: &InterferenceCell) -> String {
     format!("{change}, {interval}, {repeats}: {finding}.")
 }
 
-/// With a capital letter.
+/// The text with a capital letter.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_uppercase().to_string());

@@ -3,7 +3,7 @@
 
 use crate::interference::document::{InterferenceCell, InterferenceDocument};
 use crate::interference::words;
-use crate::text::number;
+use weir_figures::text::number;
 
 /// The worst influence, in one sentence; without one, what is known instead. Ends with a full stop.
 #[must_use]
@@ -62,11 +62,12 @@ fn takes(cell: &InterferenceCell, ratio: f64) -> String {
     )
 }
 
-/// What the ratio is of.
+/// What the ratio compares.
 fn figure(cell: &InterferenceCell) -> &'static str {
-    match cell.alone.bytes_per_sec.is_some() {
-        true => "the bandwidth",
-        false => "the operations per second",
+    if cell.alone.bytes_per_sec.is_some() {
+        "the bandwidth"
+    } else {
+        "the operations per second"
     }
 }
 

@@ -2,10 +2,10 @@
 //! Bars beside each other, with the range of what was repeated and, where there is one, a printed figure to
 //! compare with.
 
-use crate::picture::canvas::{Anchor, Mark, Picture};
 use crate::picture::chart::{ticks, words};
-use crate::picture::ink::Ink;
-use crate::text::{line, number};
+use weir_figures::Ink;
+use weir_figures::text::{line, number};
+use weir_figures::{Anchor, Mark, Picture};
 
 const WIDTH: f32 = 1200.0;
 const LEFT: f32 = 190.0;
@@ -14,12 +14,9 @@ const TOP: f32 = 76.0;
 const ROW: f32 = 34.0;
 const BAR: f32 = 20.0;
 
-/// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it stands for.
     pub name: String,
-    /// Its length.
     pub value: f64,
     /// The lowest and the highest of what `value` is the mean of.
     pub range: Option<(f64, f64)>,
@@ -29,20 +26,17 @@ pub struct Bar {
     pub is_base: bool,
 }
 
-/// Bars with one axis.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What they show.
     pub title: String,
     /// The axis, with its unit.
     pub axis: String,
     /// What the printed figures are, for the legend.
     pub printed: String,
-    /// From top to bottom.
+    /// Bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
-/// Draws bars.
 pub fn bars(all: &Bars) -> Picture {
     let values = all.bars.iter().flat_map(|b| {
         let (_, high) = b.range.unwrap_or((b.value, b.value));

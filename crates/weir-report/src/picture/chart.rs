@@ -6,20 +6,19 @@
 //! Set-point and capacity are lines with their names at their ends; the span the figures are taken
 //! from is shaded.
 
-use crate::picture::canvas::{Anchor, At, Mark, Picture};
-use crate::picture::ink::Ink;
 use crate::picture::layout::{ChartPanel, Layout, Width};
 use crate::picture::legend::{legend, legend_entries, window_note};
 use crate::picture::paint::Fonts;
 use crate::results::{Point, Results, Run};
 use crate::run_rows::{bases, is_free, known, names, starting_ms};
-use crate::text::{Unit, bandwidth_unit, line, number};
+use weir_figures::Ink;
+use weir_figures::text::{Unit, bandwidth_unit, line, number};
+use weir_figures::{Anchor, At, Mark, Picture};
 use weir_scenario::ScenarioInfo;
 
 /// Most panels: more would be too small to read. The table has all runs.
 const PANELS: usize = 12;
 
-/// What the axes show.
 pub(super) struct Axes {
     seconds: f64,
     pub(super) window_ms: Option<f64>,
@@ -83,9 +82,10 @@ pub fn bandwidth(
     let mut shown = drawn(&results.runs, &names);
     let count = shown.len();
     shown.truncate(PANELS);
-    let of = match count > PANELS {
-        true => format!(" ({PANELS} of {count} panels; the table has all runs)"),
-        false => String::new(),
+    let of = if count > PANELS {
+        format!(" ({PANELS} of {count} panels; the table has all runs)")
+    } else {
+        String::new()
     };
     let name = line(&results.scenario, 60);
     let title = format!("{name}: device bandwidth over time{of}");
@@ -228,7 +228,6 @@ pub(super) fn mean(axes: &Axes, run: &Run) -> String {
     })
 }
 
-/// Above a panel.
 fn panel_name(panel: &ChartPanel, axes: &Axes, runs: &Drawn, width: Width) -> Option<Mark> {
     let (ink, run) = runs.named()?;
     let left = match width {
@@ -412,9 +411,10 @@ fn begin(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes, held: Option<&R
         points: vec![(x, panel.at.1), (x, panel.bottom())],
     });
     let is_left = x < panel.at.0 + panel.size.0 / 2.0;
-    let (x, anchor) = match is_left {
-        true => (x + 5.0, Anchor::Start),
-        false => (x - 5.0, Anchor::End),
+    let (x, anchor) = if is_left {
+        (x + 5.0, Anchor::Start)
+    } else {
+        (x - 5.0, Anchor::End)
     };
     let at = (x, panel.at.1 + 0.3 * panel.size.1);
     let text = format!("weir begins, {} s", number(at_ms / 1000.0));

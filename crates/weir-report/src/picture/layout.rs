@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the panels of the bandwidth picture are: beside each other on a page, below each other on a phone.
 
-use crate::picture::canvas::At;
+use weir_figures::At;
 
 /// Most panels beside each other.
 const PANELS_A_ROW: usize = 3;
 /// Height of a panel on a phone.
 const PHONE_PANEL: f32 = 170.0;
 
-/// For what width a picture is.
+/// The width that a picture is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 1200 units, for a page or a print.
@@ -17,12 +17,9 @@ pub enum Width {
     Phone,
 }
 
-/// Where one panel is.
 #[derive(Clone, Copy)]
 pub struct ChartPanel {
-    /// Upper left corner.
     pub at: At,
-    /// Width and height.
     pub size: At,
     /// It has the bandwidth axis.
     pub first_in_row: bool,
@@ -32,19 +29,15 @@ pub struct ChartPanel {
     pub last_row: bool,
 }
 
-/// A picture's parts.
 pub struct Layout {
-    /// For what it is.
     pub width: Width,
-    /// Of the whole.
+    /// Width and height of the whole picture.
     pub size: At,
     /// Left of the first panel: bandwidth axis.
     pub left: f32,
-    /// The panels.
     pub panels: Vec<ChartPanel>,
 }
 
-/// Space around panels.
 struct Margins {
     /// Right of the last: names of the lines.
     right: f32,
@@ -52,7 +45,7 @@ struct Margins {
     top: f32,
     /// Below the last: time axis.
     bottom: f32,
-    /// Between panels; above each there is space for its name.
+    /// Space between panels; above each there is room for its name.
     gap: At,
 }
 
@@ -60,7 +53,7 @@ impl Layout {
     /// Height of a line of the legend on a phone.
     pub const LEGEND_LINE: f32 = 19.0;
 
-    /// For some panels and lines of legend.
+    /// The layout for some panels and lines of legend.
     pub fn of(width: Width, count: usize, legend_lines: usize) -> Self {
         let named = if count > 1 { 26.0 } else { 0.0 };
         let (left, margins, size, a_row) = match width {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the colours and lines of the bandwidth picture are.
 
-use crate::picture::canvas::{Anchor, At, Mark};
 use crate::picture::chart::{Axes, Drawn, mean, words};
-use crate::picture::ink::Ink;
 use crate::picture::layout::{Layout, Width};
 use crate::picture::paint::Fonts;
 use crate::results::Run;
-use crate::text::number;
+use weir_figures::Ink;
+use weir_figures::text::number;
+use weir_figures::{Anchor, At, Mark};
 
-/// Which colour is what; with its mean where it is one run. On a phone the lines have their names here too.
+/// Says which colour is what, with its mean where it is one run. On a phone the lines have their names here
+/// too.
 pub(super) fn legend_entries(axes: &Axes, shown: &[Drawn], width: Width) -> Vec<(Ink, String)> {
     let held: Vec<&Run> = shown.iter().filter_map(|runs| runs.held).collect();
     let free: Vec<&Run> = shown.iter().filter_map(|runs| runs.free).collect();
@@ -58,7 +59,7 @@ pub(super) fn window_note(axes: &Axes) -> String {
     format!("each point: mean of {window}; shaded: measured")
 }
 
-/// In one line below the title; on a phone in a line each.
+/// Draws the legend in one line below the title; on a phone each entry has a line.
 pub(super) fn legend(
     marks: &mut Vec<Mark>,
     fonts: &Fonts,
@@ -83,14 +84,16 @@ pub(super) fn legend(
             false,
             text,
         ));
-        match is_page {
-            true => x += 30.0 + width + 30.0,
-            false => y += Layout::LEGEND_LINE,
+        if is_page {
+            x += 30.0 + width + 30.0
+        } else {
+            y += Layout::LEGEND_LINE
         }
     }
-    let (at, anchor) = match is_page {
-        true => ((layout.size.0 - 12.0, y), Anchor::End),
-        false => ((4.0, y), Anchor::Start),
+    let (at, anchor) = if is_page {
+        ((layout.size.0 - 12.0, y), Anchor::End)
+    } else {
+        ((4.0, y), Anchor::Start)
     };
     marks.push(words(Ink::Muted, at, anchor, 12.0, false, note));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A matrix: rows and columns with names, each cell shaded by its value, which stands in it.
 
-use crate::picture::canvas::{Anchor, Mark, Picture};
 use crate::picture::chart::words;
-use crate::picture::ink::{FULLEST, Ink};
-use crate::text::line;
+use weir_figures::text::line;
+use weir_figures::{Anchor, Mark, Picture};
+use weir_figures::{FULLEST, Ink};
 
 const LEFT: f32 = 250.0;
 /// Above the names of the columns.
@@ -19,13 +19,11 @@ const NAME_CHARS: usize = 22;
 const WIDTH: f32 = 1200.0;
 /// Room for what stands behind a row.
 const RIGHT: f32 = 200.0;
-/// Characters of that.
+/// Characters of the note behind a row.
 const NOTE_CHARS: usize = 24;
 
-/// A matrix.
 #[derive(Clone, Debug)]
 pub struct Matrix {
-    /// What it shows.
     pub title: String,
     /// What rows and columns are.
     pub axes: String,
@@ -35,10 +33,8 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
 }
 
-/// A row.
 #[derive(Clone, Debug)]
 pub struct MatrixRow {
-    /// Its name.
     pub name: String,
     /// Each cell: how dark, from 0 to 1, and what stands in it.
     pub cells: Vec<(f64, String)>,
@@ -52,7 +48,6 @@ pub fn fill_ink(value: f64) -> Ink {
     Ink::Fill((value.clamp(0.0, 1.0) * levels).round() as u8)
 }
 
-/// Draws it.
 pub fn matrix(matrix: &Matrix) -> Picture {
     let columns = matrix.columns.len().max(1) as f32;
     let column = ((WIDTH - LEFT - RIGHT) / columns).clamp(COLUMN_MIN, COLUMN_MAX);

@@ -2,14 +2,14 @@
 //! Pictures as PNG. The font is built in (DejaVu Sans), so that a picture does not depend on the machine it
 //! is drawn on.
 
-use crate::picture::canvas::{Anchor, At, Mark, Picture};
-use crate::picture::ink::{HATCH_SIDE, Hatch, Ink};
 use anyhow::{Context, Result};
 use std::sync::OnceLock;
 use tiny_skia::{
     Color, FillRule, FilterQuality, LineCap, LineJoin, Paint, Path, PathBuilder, Pattern, Pixmap,
     Rect, SpreadMode, Stroke, StrokeDash, Transform,
 };
+use weir_figures::{Anchor, At, Mark, Picture};
+use weir_figures::{HATCH_SIDE, Hatch, Ink};
 
 /// A built-in face, compressed, and what it is once it was needed.
 struct BuiltIn {
@@ -181,7 +181,7 @@ fn paint(pixels: &mut Pixmap, mark: &Mark, fonts: &Fonts, to_pixels: Transform) 
                 pixels.stroke_path(&path, &colour(*ink), &stroke, to_pixels, None);
             }
         }
-        Mark::Area { ink, hatch, points } => fill(pixels, (*ink, *hatch), points, to_pixels),
+        Mark::Area { ink, hatch, points } => fill(pixels, *ink, *hatch, points, to_pixels),
         Mark::Text {
             ink,
             at,
@@ -231,7 +231,7 @@ fn polygon(points: &[At]) -> Option<Path> {
     path.finish()
 }
 
-fn fill(pixels: &mut Pixmap, (ink, hatch): (Ink, Hatch), points: &[At], to_pixels: Transform) {
+fn fill(pixels: &mut Pixmap, ink: Ink, hatch: Hatch, points: &[At], to_pixels: Transform) {
     let Some(path) = polygon(points) else { return };
     pixels.fill_path(&path, &colour(ink), FillRule::Winding, to_pixels, None);
     let scale = to_pixels.sx;

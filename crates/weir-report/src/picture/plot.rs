@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Curves and points in panels that share their axes, so that panels are compared by eye.
 
-use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::{ticks, words};
-use crate::picture::ink::Ink;
 use crate::picture::paint::Fonts;
-use crate::text::{line, number};
+use weir_figures::Ink;
+use weir_figures::text::{line, number};
+use weir_figures::{Anchor, At, Mark, Picture};
 
 const WIDTH: f32 = 1200.0;
 const LEFT: f32 = 78.0;
@@ -13,7 +13,7 @@ const RIGHT: f32 = 24.0;
 const TOP: f32 = 76.0;
 const BOTTOM: f32 = 58.0;
 const GAP: At = (26.0, 46.0);
-/// Between panels with axes of their own.
+/// Space between panels with axes of their own.
 const OWN_AXES_GAP: At = (84.0, 84.0);
 
 /// How the points of a curve are shown.
@@ -23,7 +23,6 @@ pub enum Shape {
     Line,
     /// A line that stays at each value until the next.
     Steps,
-    /// A dot each.
     Dots,
 }
 
@@ -33,20 +32,16 @@ pub enum Shape {
 pub struct Curve {
     /// Its name in the legend; curves with one name have one entry, an empty name has none.
     pub name: String,
-    /// With what it is drawn.
     pub ink: Ink,
-    /// How.
     pub shape: Shape,
     /// The points, in units of the axes.
     pub points: Vec<(f64, f64)>,
 }
 
-/// One panel.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What it shows.
     pub title: String,
-    /// From back to front.
+    /// Curves from back to front.
     pub curves: Vec<Curve>,
 }
 
@@ -55,14 +50,13 @@ pub struct Panel {
 pub struct Axis {
     /// What it shows, with its unit.
     pub name: String,
-    /// Logarithmic.
     pub is_log: bool,
-    /// Its end; from the points if not given.
+    /// End of the axis; from the points if not given.
     pub to: Option<f64>,
 }
 
 impl Axis {
-    /// From 0 to the largest value.
+    /// A linear axis from 0 to the largest value.
     pub fn linear(name: &str) -> Self {
         Axis {
             name: name.into(),
@@ -71,7 +65,7 @@ impl Axis {
         }
     }
 
-    /// From the smallest value to the largest.
+    /// A logarithmic axis from the smallest value to the largest.
     pub fn log(name: &str) -> Self {
         Axis {
             is_log: true,
@@ -83,13 +77,9 @@ impl Axis {
 /// Panels, with the same axes or with their own.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What all of it shows.
     pub title: String,
-    /// To the right.
     pub x: Axis,
-    /// Upwards.
     pub y: Axis,
-    /// The panels.
     pub panels: Vec<Panel>,
     /// A value of y that everything is compared with, and its name.
     pub reference: Option<(String, f64)>,
@@ -131,7 +121,7 @@ impl Scale {
         }
     }
 
-    /// Between 0 and 1, or nothing outside.
+    /// The place of a value between 0 and 1, or nothing outside.
     fn part(&self, value: f64) -> Option<f32> {
         let part = if self.is_log {
             (value / self.from).ln() / (self.to / self.from).ln()
@@ -181,7 +171,6 @@ impl Frame {
     }
 }
 
-/// Draws a plot.
 pub fn plot(plot: &Plot, fonts: &Fonts) -> Picture {
     let all = scales(plot, &plot.panels);
     let (frames, height) = frames(plot);
@@ -199,14 +188,14 @@ pub fn plot(plot: &Plot, fonts: &Fonts) -> Picture {
             .has_own_axes
             .then(|| scales(plot, std::slice::from_ref(panel)));
         let (x, y) = own.as_ref().unwrap_or(&all);
-        grid(&mut marks, plot, frame, (x, y));
+        grid(&mut marks, plot, frame, x, y);
         if plot.panels.len() > 1 {
             let at = (frame.at.0, frame.at.1 - 8.0);
             let title = line(&panel.title, 60);
             marks.push(words(Ink::Text, at, Anchor::Start, 13.0, true, title));
         }
         for curve in &panel.curves {
-            draw(&mut marks, curve, frame, (x, y));
+            draw(&mut marks, curve, frame, x, y);
         }
         if let Some(part) = plot.reference.as_ref().and_then(|(_, v)| y.part(*v)) {
             marks.push(Mark::Line {
@@ -294,7 +283,7 @@ fn legend(marks: &mut Vec<Mark>, plot: &Plot, fonts: &Fonts) {
     }
 }
 
-fn grid(marks: &mut Vec<Mark>, plot: &Plot, frame: &Frame, (x, y): (&Scale, &Scale)) {
+fn grid(marks: &mut Vec<Mark>, plot: &Plot, frame: &Frame, x: &Scale, y: &Scale) {
     let muted = |at, anchor, text| words(Ink::Muted, at, anchor, 13.0, false, text);
     for (value, text) in y.ticks(5) {
         let Some(part) = y.part(value) else { continue };
@@ -350,7 +339,7 @@ fn dot(ink: Ink, at: At) -> Mark {
     }
 }
 
-fn draw(marks: &mut Vec<Mark>, curve: &Curve, frame: &Frame, (x, y): (&Scale, &Scale)) {
+fn draw(marks: &mut Vec<Mark>, curve: &Curve, frame: &Frame, x: &Scale, y: &Scale) {
     let place = |(a, b): &(f64, f64)| Some(frame.place(x.part(*a)?, y.part(*b)?));
     let mut run: Vec<At> = Vec::new();
     let mut flush = |run: &mut Vec<At>| {

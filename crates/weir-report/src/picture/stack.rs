@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts of a whole over time, on top of each other. What has no value leaves a gap.
 
-use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::{ticks, words};
-use crate::picture::ink::{Hatch, Ink};
-use crate::text::line;
+use weir_figures::text::line;
+use weir_figures::{Anchor, At, Mark, Picture};
+use weir_figures::{Hatch, Ink};
 
 const WIDTH: f32 = 1200.0;
 const LEFT: f32 = 78.0;
@@ -12,7 +12,7 @@ const RIGHT: f32 = 330.0;
 const TOP: f32 = 66.0;
 const HEIGHT: f32 = 190.0;
 const BOTTOM: f32 = 54.0;
-/// Between two entries of the legend.
+/// Space between two entries of the legend.
 const ENTRY: f32 = 20.0;
 /// Characters of an entry.
 const ENTRY_CHARS: usize = 42;
@@ -20,12 +20,10 @@ const ENTRY_CHARS: usize = 42;
 /// How an area is drawn: with what, and what is over it.
 pub type AreaStyle = (Ink, Hatch);
 
-/// One of the parts.
 #[derive(Clone, Debug)]
 pub struct Layer {
     /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
     pub look: AreaStyle,
     /// Its value in each span, from 0 to 1; nothing where the whole is not known.
     pub values: Vec<Option<f64>>,
@@ -36,7 +34,6 @@ pub struct Layer {
 pub struct Moment {
     /// When, in units of the axis.
     pub at: f64,
-    /// What.
     pub name: String,
 }
 
@@ -50,7 +47,7 @@ pub struct SpanAxis {
 }
 
 impl SpanAxis {
-    /// From here to there.
+    /// Where the first span begins and the last one ends. An axis without length gets a length of 1.
     pub fn ends(&self) -> (f64, f64) {
         let from = self.spans.first().map_or(0.0, |span| span.0);
         let to = self.spans.last().map_or(1.0, |span| span.1);
@@ -58,18 +55,14 @@ impl SpanAxis {
     }
 }
 
-/// Parts over time.
 #[derive(Clone, Debug)]
 pub struct TimeStack {
-    /// What it shows.
     pub title: String,
-    /// To the right.
     pub x: SpanAxis,
     /// Upwards, with its unit.
     pub y: String,
-    /// From the lowest to the highest.
+    /// Layers from the lowest to the highest.
     pub layers: Vec<Layer>,
-    /// Moments that are marked.
     pub moments: Vec<Moment>,
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Strips: each is a whole, divided into its parts from left to right.
 
-use crate::picture::canvas::{Anchor, Mark, Picture};
 use crate::picture::chart::words;
-use crate::picture::ink::Ink;
 use crate::picture::paint::Fonts;
 use crate::picture::stack::{AreaStyle, swatch};
-use crate::text::line;
+use weir_figures::Ink;
+use weir_figures::text::line;
+use weir_figures::{Anchor, Mark, Picture};
 
 const WIDTH: f32 = 1200.0;
 const LEFT: f32 = 230.0;
@@ -21,14 +21,11 @@ const STRIP: f32 = 22.0;
 pub struct StripKind {
     /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
     pub look: AreaStyle,
 }
 
-/// A whole.
 #[derive(Clone, Debug)]
 pub struct Strip {
-    /// What it is.
     pub name: String,
     /// The kind of each part, by its place, and its share. They need not sum to 1.
     pub parts: Vec<(usize, f64)>,
@@ -39,11 +36,9 @@ pub struct Strip {
 /// Strips with the same kinds of parts.
 #[derive(Clone, Debug)]
 pub struct Strips {
-    /// What they show.
     pub title: String,
-    /// All kinds.
     pub kinds: Vec<StripKind>,
-    /// From top to bottom.
+    /// Strips from top to bottom.
     pub strips: Vec<Strip>,
 }
 

@@ -13,12 +13,11 @@ const MOMENTS_MAX: usize = 4;
 pub struct TimeScale {
     ns_per_unit: f64,
     origin: Nanos,
-    /// The axis.
     pub axis: SpanAxis,
 }
 
 impl TimeScale {
-    /// Of the spans of a recording.
+    /// The scale of the spans of a recording.
     pub fn new(over_time: &OverTime) -> TimeScale {
         let spans = &over_time.spans;
         let origin = spans.first().map_or(Nanos(0), |span| span.from);
@@ -73,12 +72,11 @@ impl TimeScale {
         (self.ns_per_unit > 0.0).then_some(since / self.ns_per_unit)
     }
 
-    /// A span in words.
     pub fn words(&self, place: usize) -> String {
         let Some((from, to)) = self.axis.spans.get(place) else {
             return String::new();
         };
-        let shown = crate::text::plain_number;
+        let shown = weir_figures::text::plain_number;
         format!("{} to {}", shown(*from), shown(*to))
     }
 }

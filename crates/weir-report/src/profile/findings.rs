@@ -2,8 +2,8 @@
 //! What is wrong, for which workload, because of which neighbour, how sure, and the next move. Or that
 //! nothing was found, and what was looked at.
 
-use super::words::{known, long, right, value, words};
-use crate::page::document::{Cell, Part, Section, Table};
+use super::words::{known, value};
+use weir_figures::{Cell, Part, Section, Table};
 use weir_profile::findings::{Evidence, Finding, RULES, RuleOutcome};
 use weir_profile::report::{Report, RuleReport, because_of, since};
 
@@ -14,23 +14,14 @@ const ROWS_MAX: usize = 60;
 /// Reasons of one rule that are shown.
 const REASONS_SHOWN: usize = 3;
 
-/// A rule's finding of a subject.
 type Found<'a> = (&'a RuleReport, &'a Finding);
 
-/// The section.
 pub fn section(report: &Report) -> Section {
     let mut parts = parts(report);
     let looked = looked_at(report);
     let is_found = report.rules.iter().any(|rule| rule.found_in.is_some());
-    parts.push(match is_found {
-        true => folded(looked),
-        false => looked,
-    });
-    Section {
-        id: "findings".into(),
-        title: "Findings".into(),
-        parts,
-    }
+    parts.push(if is_found { folded(looked) } else { looked });
+    Section::new("findings", "Findings", parts)
 }
 
 /// The findings with what was looked at behind a summary.
@@ -154,17 +145,15 @@ fn evidence(all: &[Evidence]) -> Table {
     let rows = all.iter().map(|one| {
         let (shown, quality) = match &one.figure {
             Ok(figure) => (value(figure), known(figure)),
-            Err(why) => (crate::text::NONE.into(), why.to_string()),
+            Err(why) => (weir_figures::text::NONE.into(), why.to_string()),
         };
-        vec![words(one.of.clone()), right(shown), long(quality)]
+        vec![
+            Cell::words(one.of.clone()),
+            Cell::number(shown),
+            Cell::long(quality),
+        ]
     });
-    Table {
-        title: String::new(),
-        heads: ["figure", "value", "how it is known"]
-            .map(Into::into)
-            .into(),
-        rows: rows.collect(),
-    }
+    Table::new("", &["figure", "value", "how it is known"], rows)
 }
 
 fn others(report: &Report, found: &[Found]) -> Table {
@@ -172,19 +161,17 @@ fn others(report: &Report, found: &[Found]) -> Table {
         let blamed = because_of(finding);
         let blamed = blamed.strip_prefix(", because of ").unwrap_or("–");
         vec![
-            words(rule.subject.clone()),
-            long(finding.what.clone()),
-            long(blamed),
-            long(since(rule, report.windows).unwrap_or_default()),
+            Cell::words(rule.subject.clone()),
+            Cell::long(finding.what.clone()),
+            Cell::long(blamed),
+            Cell::long(since(rule, report.windows).unwrap_or_default()),
         ]
     };
-    Table {
-        title: String::new(),
-        heads: ["workload", "what", "because of", "when"]
-            .map(Into::into)
-            .into(),
-        rows: found.iter().take(ROWS_MAX).map(row).collect(),
-    }
+    Table::new(
+        "",
+        &["workload", "what", "because of", "when"],
+        found.iter().take(ROWS_MAX).map(row),
+    )
 }
 
 /// Each rule: for how many it found something, for how many not, and why it could not tell.
@@ -220,21 +207,16 @@ fn looked_at(report: &Report) -> Part {
             shown.push(format!("and {more} other reasons"));
         }
         vec![
-            words(looks_for),
-            right(count(|o| matches!(o, RuleOutcome::Found(_)))),
-            right(count(|o| matches!(o, RuleOutcome::NotFound))),
-            right(count(|o| matches!(o, RuleOutcome::CannotTell { .. }))),
-            long(shown.join("; ")),
+            Cell::words(looks_for),
+            Cell::number(count(|o| matches!(o, RuleOutcome::Found(_)))),
+            Cell::number(count(|o| matches!(o, RuleOutcome::NotFound))),
+            Cell::number(count(|o| matches!(o, RuleOutcome::CannotTell { .. }))),
+            Cell::long(shown.join("; ")),
         ]
     };
-    Part::Table(Table {
-        title: String::new(),
-        heads: ["looked for", "found", "not found", "cannot tell", "why not"]
-            .map(Into::into)
-            .into(),
-        rows: RULES
-            .iter()
-            .map(|rule| row(rule.name, rule.looks_for))
-            .collect(),
-    })
+    Part::Table(Table::new(
+        "",
+        &["looked for", "found", "not found", "cannot tell", "why not"],
+        RULES.iter().map(|rule| row(rule.name, rule.looks_for)),
+    ))
 }

@@ -2,16 +2,16 @@
 //! Waiting time against load at each shared queue, a dot for each span: where a queue is full, more load is
 //! more waiting; where a device is slow, it waits at any load.
 
-use super::words::{amount, long, place_words, queue_words, right, time, words};
-use crate::page::document::{Cell, Part, Table};
-use crate::picture::canvas::Picture;
-use crate::picture::ink::Ink;
+use super::words::{amount, place_words, queue_words, time};
 use crate::picture::paint::Fonts;
 use crate::picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
-use crate::text::NONE;
 use std::collections::BTreeMap;
 use weir_core::Role;
 use weir_core::window::role::Stage;
+use weir_figures::Ink;
+use weir_figures::Picture;
+use weir_figures::text::NONE;
+use weir_figures::{Cell, Part, Table};
 use weir_profile::Answer;
 use weir_profile::report::over_time::{OverTime, QueueOverTime, QueueSpan};
 
@@ -81,7 +81,7 @@ fn picture(all: &Recordings, fonts: &Fonts) -> Option<Picture> {
         let points = || queues.iter().flat_map(|(_, queue)| points(queue, is_wait));
         points().count() > 1 && points().any(|(_, ns)| ns >= SHOWN_NS_MIN)
     });
-    // From the stage that most wait behind to the nearest.
+    // Rows go from the stage that most wait behind to the nearest.
     let rank = |role: &Role| match role.stage {
         Stage::Tor | Stage::Device => 0,
         Stage::Imc | Stage::Ingress => 1,
@@ -166,32 +166,29 @@ fn table(all: &Recordings) -> Table {
                 .iter()
                 .find_map(|span| span.waiting_ns.as_ref().err());
             rows.push(vec![
-                words(label),
-                right(range(of(|span| &span.requests_per_sec), &|value| {
+                Cell::words(label),
+                Cell::number(range(of(|span| &span.requests_per_sec), &|value| {
                     format!("{}/s", amount(value))
                 })),
-                right(range(of(|span| &span.residence_ns), &time)),
-                right(range(of(|span| &span.waiting_ns), &time)),
-                long(waits.map_or(String::new(), |why| format!("waiting time: {why}"))),
+                Cell::number(range(of(|span| &span.residence_ns), &time)),
+                Cell::number(range(of(|span| &span.waiting_ns), &time)),
+                Cell::long(waits.map_or(String::new(), |why| format!("waiting time: {why}"))),
             ]);
         }
     }
-    Table {
-        title: String::new(),
-        heads: [
+    Table::new(
+        "",
+        &[
             "queue",
             "load: least · middle · most",
             "residence, likewise",
             "waiting time, likewise",
             "not known",
-        ]
-        .map(Into::into)
-        .into(),
+        ],
         rows,
-    }
+    )
 }
 
-/// What is in the section.
 pub fn parts(all: &Recordings, fonts: &Fonts) -> Vec<Part> {
     let table = table(all);
     if table.rows.is_empty() {

@@ -26,11 +26,11 @@ mod stalls;
 mod waits;
 mod words;
 
-use crate::page::document::{Document, Part, Section, html};
 use crate::picture::paint::Fonts;
-use crate::{Command, files, png};
+use crate::{Command, OutputDir, png};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+use weir_figures::{Document, Part, Section, html};
 use weir_profile::diff::DiffRow;
 use weir_profile::report::{MACHINE, Report};
 
@@ -86,22 +86,22 @@ fn write_all(
     fonts: &Fonts,
     data: &[(&str, Vec<u8>)],
 ) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let mut written = vec![files::put(dir, "index.html", html(document).as_bytes())?];
+    let out = OutputDir::open_or_make(dir)?;
+    let mut written = vec![out.put("index.html", html(document).as_bytes())?];
     for (name, content) in data {
-        written.push(files::put(dir, name, content)?);
+        written.push(out.put(name, content)?);
     }
     for section in &document.sections {
         let pictures = section.parts.iter().flat_map(Part::pictures);
         for (place, picture) in pictures.take(PNGS_MAX).enumerate() {
             let name = format!("{}-{}.png", section.id, place + 1);
-            written.push(files::put(dir, &name, &png(picture, fonts)?)?);
+            written.push(out.put(&name, &png(picture, fonts)?)?);
         }
     }
     Ok(written)
 }
 
-/// Of what a report is, in a sentence.
+/// Says in a sentence how a report came about.
 fn circumstances(report: &Report) -> String {
     let windows = match report.windows {
         1 => "1 window".to_owned(),
@@ -160,9 +160,5 @@ fn made_by(sides: &[&Reported], commands: &[Command]) -> Section {
     parts.push(Part::Words(format!(
         "{data} Pictures are beside it as PNG, named by their sections."
     )));
-    Section {
-        id: "made-by".into(),
-        title: "How this was made".into(),
-        parts,
-    }
+    Section::new("made-by", "How this was made", parts)
 }

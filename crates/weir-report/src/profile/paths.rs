@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Both maps of where data comes from, side by side and never added: loads by where they were found, and
-//! lines by supplier. Each says what its shares are of.
+//! lines by supplier. Each says what its shares are parts of.
 
-use super::words::{SupplierKind, amount, cell, known_cell, long, look, right, tail, words};
-use crate::page::document::{Cell, Part, Table};
-use crate::picture::canvas::Picture;
-use crate::picture::ink::Hatch;
+use super::words::{SupplierKind, amount, cell, known_cell, look, tail};
 use crate::picture::paint::Fonts;
 use crate::picture::stack::AreaStyle;
 use crate::picture::strips::{Strip, StripKind, Strips, strips};
-use crate::text::{NONE, percent};
 use weir_core::Role;
 use weir_core::window::role::{Stage, Target};
+use weir_figures::Hatch;
+use weir_figures::Picture;
+use weir_figures::text::{NONE, percent};
+use weir_figures::{Cell, Part, Table};
 use weir_profile::path_map::{PathCell, PathRow};
 use weir_profile::report::Subject;
 
@@ -21,7 +21,6 @@ pub const SUBJECTS_SHOWN: usize = 8;
 /// A fall that is said: lines before ÷ lines after.
 const FALL_MIN: f64 = 1.1;
 
-/// One of the two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
     /// Retired load and store instructions, by where they found their data.
@@ -38,7 +37,6 @@ impl MapKind {
         }
     }
 
-    /// What it is.
     pub fn title(self) -> &'static str {
         match self {
             MapKind::Loads => "Loads by where they were found (instructions)",
@@ -110,7 +108,7 @@ pub fn picture(map: MapKind, subjects: &[(String, &Subject)], fonts: &Fonts) -> 
     })
 }
 
-/// What the shares of a row are of, as a number: a share without it misleads.
+/// The whole that the shares of a row are parts of, as a number: a share without it misleads.
 fn total(row: &PathRow) -> String {
     let rates = row
         .cells
@@ -119,9 +117,10 @@ fn total(row: &PathRow) -> String {
     let rates: Vec<f64> = rates.map(|figure| figure.value).collect();
     let counts = row.cells.iter().filter_map(|cell| cell.count.as_ref().ok());
     let count: f64 = counts.map(|figure| figure.value).sum();
-    match rates.is_empty() {
-        true => format!("of {}", amount(count)),
-        false => format!("of {}/s", amount(rates.iter().sum())),
+    if rates.is_empty() {
+        format!("of {}", amount(count))
+    } else {
+        format!("of {}/s", amount(rates.iter().sum()))
     }
 }
 
@@ -133,10 +132,10 @@ pub fn table(map: MapKind, subject: &Subject) -> Table {
             format!("{} %", percent(share.value, false))
         });
         vec![
-            words(format!("{} · {}", of.path.0.word(), cell_of.place)),
+            Cell::words(format!("{} · {}", of.path.0.word(), cell_of.place)),
             cell(&cell_of.count),
             cell(&cell_of.per_sec),
-            right(share),
+            Cell::number(share),
             known_cell(&cell_of.count),
         ]
     };
@@ -148,27 +147,25 @@ pub fn table(map: MapKind, subject: &Subject) -> Table {
         let shares = of.cells.iter().find_map(|cell| cell.share.as_ref().ok());
         if let Some(whole) = shares.and_then(|share| share.share_of.as_ref()) {
             rows.push(vec![
-                words(format!("{}: shares are of", of.path.0.word())),
-                right(""),
-                right(""),
-                right(""),
-                long(whole.clone()),
+                Cell::words(format!("{}: shares are of", of.path.0.word())),
+                Cell::number(""),
+                Cell::number(""),
+                Cell::number(""),
+                Cell::long(whole.clone()),
             ]);
         }
     }
-    Table {
-        title: format!("{}: {}", subject.name, map.title()),
-        heads: [
+    Table::new(
+        format!("{}: {}", subject.name, map.title()),
+        &[
             "path · place",
             "count",
             "a second",
             "share",
             "how it is known",
-        ]
-        .map(Into::into)
-        .into(),
+        ],
         rows,
-    }
+    )
 }
 
 /// Both maps: pictures of the subjects that come first, and tables of each of them.

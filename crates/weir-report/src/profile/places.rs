@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sockets, ports and devices one by one: queues with their parts of the requests, and lines that each moves.
 
-use super::words::{cell, known_cell, queue_words, right, value, words};
-use crate::page::document::{Cell, Part, Table};
-use crate::text::NONE;
+use super::words::{cell, known_cell, queue_words, value};
+use weir_figures::text::NONE;
+use weir_figures::{Cell, Part, Table};
 use weir_profile::Answer;
 use weir_profile::figure::places::place_words;
 use weir_profile::report::{PlaceFigures, Report, shown_lines, shown_queues};
@@ -29,8 +29,8 @@ fn queues(places: &[PlaceFigures]) -> Table {
         shown_queues(place).map(|queue| -> Vec<Cell> {
             let figures = &queue.figures;
             vec![
-                words(place_words(place.place)),
-                words(queue_words(figures.role)),
+                Cell::words(place_words(place.place)),
+                Cell::words(queue_words(figures.role)),
                 cell(&figures.requests_per_sec),
                 cell(&queue.share),
                 cell(&figures.residence_ns),
@@ -43,9 +43,9 @@ fn queues(places: &[PlaceFigures]) -> Table {
             ]
         })
     });
-    Table {
-        title: "Queues of each socket, port and device".into(),
-        heads: [
+    Table::new(
+        "Queues of each socket, port and device",
+        &[
             "place",
             "queue",
             "requests",
@@ -54,11 +54,9 @@ fn queues(places: &[PlaceFigures]) -> Table {
             "waiting time",
             "pressure",
             "how it is known",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: rows.collect(),
-    }
+        ],
+        rows,
+    )
 }
 
 fn moved(places: &[PlaceFigures]) -> Table {
@@ -70,29 +68,27 @@ fn moved(places: &[PlaceFigures]) -> Table {
                 .filter(|(role, _)| role.path == lines.role.path);
             let busy = way.next().map(|(_, busy)| busy);
             vec![
-                words(place_words(place.place)),
-                words(queue_words(lines.role)),
+                Cell::words(place_words(place.place)),
+                Cell::words(queue_words(lines.role)),
                 cell(&lines.per_sec),
                 cell(&lines.share),
-                right(shown(busy)),
+                Cell::number(shown(busy)),
                 known_cell(&lines.per_sec),
             ]
         })
     });
-    Table {
-        title: "Lines that each socket, port and device moves".into(),
-        heads: [
+    Table::new(
+        "Lines that each socket, port and device moves",
+        &[
             "place",
             "lines",
             "a second",
             "part of those of all places",
             "link busy",
             "how it is known",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: rows.collect(),
-    }
+        ],
+        rows,
+    )
 }
 
 fn shown(busy: Option<&Answer>) -> String {

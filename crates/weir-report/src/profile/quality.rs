@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How each figure is known: counted, apportioned, modelled, or missing with its reason.
 
-use super::words::{is_absent, known, long, right, value, words};
-use crate::page::document::{Cell, Part, Table};
+use super::words::{is_absent, known, value};
 use std::mem::discriminant;
+use weir_figures::{Cell, Part, Table};
 use weir_profile::figure::Class;
 use weir_profile::report::{NamedFigure, Report, Subject};
 use weir_profile::{Figure, Refusal};
@@ -57,8 +57,8 @@ impl Tally {
             self.absent,
             self.refused,
         ];
-        let cells = counts.iter().map(|count| right(count.to_string()));
-        [words(name)].into_iter().chain(cells).collect()
+        let cells = counts.iter().map(|count| Cell::number(count.to_string()));
+        [Cell::words(name)].into_iter().chain(cells).collect()
     }
 }
 
@@ -66,23 +66,21 @@ fn figures_table(all: &[NamedFigure]) -> Table {
     let is_shown = |figure: &Figure| figure.value != 0.0;
     let row = |one: &NamedFigure, figure: &Figure| -> Vec<Cell> {
         vec![
-            words(one.name.clone()),
-            long(one.group),
-            right(value(figure)),
-            long(known(figure)),
+            Cell::words(one.name.clone()),
+            Cell::long(one.group),
+            Cell::number(value(figure)),
+            Cell::long(known(figure)),
         ]
     };
     let known = all.iter().filter_map(|one| Some((one, one.figure.ok()?)));
     let rows = known
         .filter(|(_, figure)| is_shown(figure))
         .map(|(one, figure)| row(one, figure));
-    Table {
-        title: "Figures that are known, but for zeros".into(),
-        heads: ["figure", "kind", "value", "how it is known"]
-            .map(Into::into)
-            .into(),
-        rows: rows.collect(),
-    }
+    Table::new(
+        "Figures that are known, but for zeros",
+        &["figure", "kind", "value", "how it is known"],
+        rows,
+    )
 }
 
 /// Figures that miss, together by the kind of their reason.
@@ -114,16 +112,19 @@ fn missing_table(all: &[NamedFigure]) -> Table {
             1 => why.to_string(),
             _ => format!("such as: {why}"),
         };
-        vec![words(reason), right(names.len().to_string()), long(shown)]
+        vec![
+            Cell::words(reason),
+            Cell::number(names.len().to_string()),
+            Cell::long(shown),
+        ]
     });
-    Table {
-        title: "Figures that miss, by reason".into(),
-        heads: ["reason", "figures", "which"].map(Into::into).into(),
-        rows: rows.collect(),
-    }
+    Table::new(
+        "Figures that miss, by reason",
+        &["reason", "figures", "which"],
+        rows,
+    )
 }
 
-/// What is in the section.
 pub fn parts(report: &Report, subjects: &[&Subject]) -> Vec<Part> {
     let waits = report
         .waits
@@ -145,21 +146,13 @@ pub fn parts(report: &Report, subjects: &[&Subject]) -> Vec<Part> {
              `weir profile methods` explains each figure."
                 .into(),
         ),
-        Part::Table(Table {
-            title: String::new(),
-            heads: [
-                "subject",
+        Part::Table(Table::new("", &["subject",
                 "counted",
                 "apportioned",
                 "modelled",
                 "of these: counted for a part of the time",
                 "not recorded, or nothing came",
-                "refused",
-            ]
-            .map(Into::into)
-            .into(),
-            rows,
-        }),
+                "refused"], rows)),
     ];
     parts.extend(disagreements(subjects));
     for subject in subjects.iter().take(SUBJECTS_MAX) {
@@ -197,21 +190,19 @@ fn disagreements(subjects: &[&Subject]) -> Vec<Part> {
                 "DISAGREE"
             };
             vec![
-                words(subject.name.clone()),
-                long(format!("{} ÷ {}", agreement.one, agreement.other)),
-                right(format!("{:.2}", agreement.ratio)),
-                right(said),
+                Cell::words(subject.name.clone()),
+                Cell::long(format!("{} ÷ {}", agreement.one, agreement.other)),
+                Cell::number(format!("{:.2}", agreement.ratio)),
+                Cell::number(said),
             ]
         })
     });
     let rows: Vec<Vec<Cell>> = rows.collect();
-    let table = Table {
-        title: "Sources that count the same lines".into(),
-        heads: ["subject", "one ÷ other", "ratio", "they"]
-            .map(Into::into)
-            .into(),
+    let table = Table::new(
+        "Sources that count the same lines",
+        &["subject", "one ÷ other", "ratio", "they"],
         rows,
-    };
+    );
     (!table.rows.is_empty())
         .then_some(Part::Table(table))
         .into_iter()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of one recording, in the order in which it is read: what is wrong, then what says so.
 
-use super::words::{cell, known_cell, queue_words, tail, words};
+use super::words::{cell, known_cell, queue_words, tail};
 use super::{Reported, findings, load, paths, places, quality, server, stalls, waits};
 use crate::Command;
-use crate::page::document::{Cell, Document, Part, Section, Table};
 use crate::picture::paint::Fonts;
+use weir_figures::{Cell, Document, Part, Section, Table};
 use weir_profile::report::{Figures, MACHINE, Report, Subject};
 use weir_profile::stages::StageFigures;
 
@@ -16,36 +16,30 @@ const SERVERS_MAX: usize = 3;
 pub const SPLIT_BY_A_MODEL: &str = "Measured stalls, split by a model: what is stalled was counted, and at which \
     stage and for which memory is a model's. Each figure says how it is known, and one that cannot be says why.";
 
-/// The page.
 pub fn document(reported: &Reported, commands: &[Command], fonts: &Fonts) -> Document {
     let report = reported.report;
     let subjects = by_stalls(report);
-    let section = |id: &str, title: &str, parts: Vec<Part>| Section {
-        id: id.into(),
-        title: title.into(),
-        parts,
-    };
     Document {
         title: format!("Profile of {}", reported.name),
         about: vec![super::circumstances(report), SPLIT_BY_A_MODEL.into()],
         answer: report.headline.to_vec(),
         sections: vec![
             findings::section(report),
-            section(
+            Section::new(
                 "subjects",
                 "All subjects at a glance",
                 stalls::overview(&subjects),
             ),
-            section("server", "The server", servers(report, &subjects)),
-            section(
+            Section::new("server", "The server", servers(report, &subjects)),
+            Section::new(
                 "paths",
                 "Where data comes from",
                 paths::parts(&subjects, fonts),
             ),
-            section("stalls", "Stalls over time", over_time(report)),
-            section("waits", "Waits at shared stages", waits::parts(report)),
-            section("load", "Waiting time against load", loads(reported, fonts)),
-            section(
+            Section::new("stalls", "Stalls over time", over_time(report)),
+            Section::new("waits", "Waits at shared stages", waits::parts(report)),
+            Section::new("load", "Waiting time against load", loads(reported, fonts)),
+            Section::new(
                 "quality",
                 "How each figure is known",
                 quality::parts(report, &subjects),
@@ -128,7 +122,7 @@ pub fn stage_tables(machine: &Figures) -> Vec<Part> {
     let (used, unused): (Vec<_>, Vec<_>) = machine.stages.queues.iter().partition(is_used);
     let row = |queue: &&StageFigures| -> Vec<Cell> {
         vec![
-            words(queue_words(queue.role)),
+            Cell::words(queue_words(queue.role)),
             cell(&queue.requests_per_sec),
             cell(&queue.residence_ns),
             cell(&queue.waiting_ns),
@@ -140,9 +134,9 @@ pub fn stage_tables(machine: &Figures) -> Vec<Part> {
             }),
         ]
     };
-    let table = Table {
-        title: String::new(),
-        heads: [
+    let table = Table::new(
+        "",
+        &[
             "queue",
             "requests",
             "residence",
@@ -150,11 +144,9 @@ pub fn stage_tables(machine: &Figures) -> Vec<Part> {
             "in one such queue",
             "pressure",
             "how it is known",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: used.iter().map(row).collect(),
-    };
+        ],
+        used.iter().map(row),
+    );
     let mut parts = vec![Part::Table(table)];
     if !unused.is_empty() {
         let names: Vec<String> = unused.iter().map(|queue| queue.role.to_string()).collect();

@@ -4,16 +4,15 @@
 
 use super::axis::{TimeScale, moments};
 use super::words::{
-    SupplierKind, amount, long, look, path_words, right, stage_words, tail, target_words, value,
-    words,
+    SupplierKind, amount, look, path_words, stage_words, tail, target_words, value,
 };
-use crate::page::document::{Cell, Part, Table};
-use crate::picture::canvas::Picture;
-use crate::picture::ink::{Hatch, Ink};
 use crate::picture::stack::{Layer, TimeStack, stack};
-use crate::text::NONE;
 use std::collections::BTreeMap;
 use weir_core::window::role::Stage;
+use weir_figures::Picture;
+use weir_figures::text::NONE;
+use weir_figures::{Cell, Part, Table};
+use weir_figures::{Hatch, Ink};
 use weir_profile::report::over_time::{OverTime, StallsOverTime};
 use weir_profile::report::{Report, Subject};
 use weir_profile::stalls::StallSplit;
@@ -30,7 +29,7 @@ const PARTS_MAX: usize = 14;
 /// Rows of the table of all workloads.
 const ROWS_MAX: usize = 250;
 
-/// A kind of supplier and a stage: what a layer is of.
+/// A kind of supplier and a stage: what a layer shows.
 type Place = (SupplierKind, Stage);
 
 fn place_of(part: &StallPart) -> Place {
@@ -152,18 +151,18 @@ pub fn overview(subjects: &[&Subject]) -> Vec<Part> {
             ],
         };
         vec![
-            words(subject.name.clone()),
-            right(stalled),
-            right(cxl),
-            right(lines),
-            right(share),
-            right(faster),
-            long(largest),
+            Cell::words(subject.name.clone()),
+            Cell::number(stalled),
+            Cell::number(cxl),
+            Cell::number(lines),
+            Cell::number(share),
+            Cell::number(faster),
+            Cell::long(largest),
         ]
     };
-    let mut parts = vec![Part::Table(Table {
-        title: String::new(),
-        heads: [
+    let mut parts = vec![Part::Table(Table::new(
+        "",
+        &[
             "subject",
             "stalled part of its time",
             "of that for CXL memory, ± points",
@@ -171,11 +170,9 @@ pub fn overview(subjects: &[&Subject]) -> Vec<Part> {
             "their share of all",
             "times as fast, were CXL memory DRAM",
             "most is stalled",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: subjects.iter().take(ROWS_MAX).map(row).collect(),
-    })];
+        ],
+        subjects.iter().take(ROWS_MAX).map(row),
+    ))];
     let left = subjects.len().saturating_sub(ROWS_MAX);
     if left > 0 {
         parts.push(Part::Words(format!(
@@ -190,12 +187,12 @@ fn split_table(subject: &Subject, split: &StallSplit) -> Table {
     let row = |part: &StallPart| -> Vec<Cell> {
         let role = part.role;
         vec![
-            words(stage_words(role.stage)),
-            long(path_words(role.path)),
-            long(target_words(role.target)),
-            right(format!("{:.1} %", part.share * 100.0)),
-            right(format!("± {:.0}", part.error * 100.0)),
-            right(amount(part.cycles)),
+            Cell::words(stage_words(role.stage)),
+            Cell::long(path_words(role.path)),
+            Cell::long(target_words(role.target)),
+            Cell::number(format!("{:.1} %", part.share * 100.0)),
+            Cell::number(format!("± {:.0}", part.error * 100.0)),
+            Cell::number(amount(part.cycles)),
         ]
     };
     let mut rows: Vec<Vec<Cell>> = split.parts.iter().take(PARTS_MAX).map(row).collect();
@@ -204,42 +201,45 @@ fn split_table(subject: &Subject, split: &StallSplit) -> Table {
         let share: f64 = more.iter().map(|part| part.share).sum();
         let cycles = more.iter().map(|part| part.cycles).sum();
         rows.push(vec![
-            words(format!("{} more parts", more.len())),
-            long(""),
-            long(""),
-            right(format!("{:.1} %", share * 100.0)),
-            right(""),
-            right(amount(cycles)),
+            Cell::words(format!("{} more parts", more.len())),
+            Cell::long(""),
+            Cell::long(""),
+            Cell::number(format!("{:.1} %", share * 100.0)),
+            Cell::number(""),
+            Cell::number(amount(cycles)),
         ]);
     }
-    Table {
-        title: format!(
+    Table::new(
+        format!(
             "{}: {} stalled, measured",
             subject.name,
             value(&split.measured)
         ),
-        heads: ["stage", "request", "supplier", "part", "± points", "cycles"]
-            .map(Into::into)
-            .into(),
+        &["stage", "request", "supplier", "part", "± points", "cycles"],
         rows,
-    }
+    )
 }
 
-/// By span: how much is stalled, and the part of CXL memory, or why there is no split.
+/// How much is stalled in each span, and the part of CXL memory, or why there is no split.
 fn span_table(of: &StallsOverTime, scale: &TimeScale) -> Table {
     let row = |(place, split): (usize, &Result<StallSplit, Refusal>)| -> Vec<Cell> {
-        let time = words(scale.words(place));
+        let time = Cell::words(scale.words(place));
         match split {
-            Err(why) => vec![time, right(NONE), right(NONE), long(why.to_string())],
+            Err(why) => vec![
+                time,
+                Cell::number(NONE),
+                Cell::number(NONE),
+                Cell::long(why.to_string()),
+            ],
             Ok(split) => vec![
                 time,
-                right(split.stalled_ratio.as_ref().map_or(NONE.into(), value)),
-                right(format!(
+                Cell::number(split.stalled_ratio.as_ref().map_or(NONE.into(), value)),
+                Cell::number(format!(
                     "{} ± {:.0}",
                     value(&split.cxl_share),
                     split.cxl_error * 100.0
                 )),
-                long(
+                Cell::long(
                     split
                         .parts
                         .first()
@@ -248,18 +248,16 @@ fn span_table(of: &StallsOverTime, scale: &TimeScale) -> Table {
             ],
         }
     };
-    Table {
-        title: String::new(),
-        heads: [
+    Table::new(
+        "",
+        &[
             scale.axis.name.as_str(),
             "stalled",
             "for CXL memory, ± points",
             "most is stalled",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: of.of_spans.iter().enumerate().map(row).collect(),
-    }
+        ],
+        of.of_spans.iter().enumerate().map(row),
+    )
 }
 
 /// Pictures and tables of those that stall most.
@@ -300,16 +298,18 @@ fn what_if(subject: &Subject) -> Option<Part> {
             Ok(figure) => (format!("{:.2}", figure.value), super::words::known(figure)),
             Err(why) => (NONE.into(), why.to_string()),
         };
-        vec![words(one.otherwise.clone()), right(shown), long(known)]
+        vec![
+            Cell::words(one.otherwise.clone()),
+            Cell::number(shown),
+            Cell::long(known),
+        ]
     });
     let rows: Vec<Vec<Cell>> = rows.collect();
     (!rows.is_empty()).then(|| {
-        Part::Table(Table {
-            title: "What if: time now ÷ time then, by the same model".into(),
-            heads: ["if", "times as fast", "how it is known"]
-                .map(Into::into)
-                .into(),
+        Part::Table(Table::new(
+            "What if: time now ÷ time then, by the same model",
+            &["if", "times as fast", "how it is known"],
             rows,
-        })
+        ))
     })
 }

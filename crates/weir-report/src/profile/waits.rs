@@ -2,13 +2,13 @@
 //! The matrix of waits at each stage that workloads share: a row waits while requests of the columns are
 //! served.
 
-use super::words::{amount, known, long, right, stage_words, tail, time, words};
-use crate::page::document::{Cell, CellKind, Part, Table};
-use crate::picture::canvas::Picture;
-use crate::picture::ink::{FULLEST, Ink};
+use super::words::{amount, known, stage_words, tail, time};
 use crate::picture::matrix::{Matrix, MatrixRow, fill_ink, matrix};
-use crate::text::number;
 use weir_core::window::role::Stage;
+use weir_figures::Picture;
+use weir_figures::text::number;
+use weir_figures::{Cell, CellKind, Part, Table};
+use weir_figures::{FULLEST, Ink};
 use weir_profile::culprit::{StageWaits, Waits};
 use weir_profile::report::Report;
 
@@ -66,7 +66,6 @@ impl Waiting {
     }
 }
 
-/// Whether anything waits there.
 fn is_waited_at(stage: &StageWaits) -> bool {
     let waiting: f64 = stage.rows.iter().map(|row| row.waiting_ns.value).sum();
     waiting > 0.0 && !stage.behind.is_empty() && stage.wait_ratio.value >= 0.01
@@ -124,20 +123,20 @@ fn table(stage: &StageWaits) -> Table {
             let ns = row.waiting_ns * share;
             Cell::new(time(ns), shade(if most > 0.0 { ns / most } else { 0.0 }))
         });
-        [words(row.name.clone())]
+        [Cell::words(row.name.clone())]
             .into_iter()
             .chain(cells)
-            .chain([right(time(row.waiting_ns))])
+            .chain([Cell::number(time(row.waiting_ns))])
             .collect()
     };
     let shares = waiting
         .columns
         .iter()
-        .map(|(_, share)| right(format!("{:.0} %", share * 100.0)));
-    let shares = [words("part of what is served")]
+        .map(|(_, share)| Cell::number(format!("{:.0} %", share * 100.0)));
+    let shares = [Cell::words("part of what is served")]
         .into_iter()
         .chain(shares)
-        .chain([right("100 %")]);
+        .chain([Cell::number("100 %")]);
     let heads = waiting.columns.iter().map(|(name, _)| name.clone());
     Table {
         title: String::new(),
@@ -159,27 +158,24 @@ fn table(stage: &StageWaits) -> Table {
 fn stages(waits: &Waits) -> Table {
     let row = |stage: &StageWaits| -> Vec<Cell> {
         vec![
-            words(stage.shown(stage_name(stage.stage))),
-            right(number(stage.wait_ratio.value)),
-            right(amount(stage.waiting.value.max(0.0))),
-            long(known(&stage.waiting)),
+            Cell::words(stage.shown(stage_name(stage.stage))),
+            Cell::number(number(stage.wait_ratio.value)),
+            Cell::number(amount(stage.waiting.value.max(0.0))),
+            Cell::long(known(&stage.waiting)),
         ]
     };
-    Table {
-        title: String::new(),
-        heads: [
+    Table::new(
+        "",
+        &[
             "shared stage",
             "waiting ÷ idle residence",
             "requests that wait, on average",
             "how it is known",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: waits.stages.iter().map(row).collect(),
-    }
+        ],
+        waits.stages.iter().map(row),
+    )
 }
 
-/// What is in the section.
 pub fn parts(report: &Report) -> Vec<Part> {
     let waits = match &report.waits {
         Ok(waits) => waits,

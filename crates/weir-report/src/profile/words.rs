@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures, roles and names of a profile, as the page spells them.
 
-use crate::page::document::{Cell, CellKind};
-use crate::picture::ink::{Hatch, Ink};
 use crate::picture::stack::AreaStyle;
-use crate::text::{NONE, in_unit, number, percent, time_unit};
 use weir_core::Role;
 use weir_core::window::role::{AccessPath, Stage, Target};
+use weir_figures::Cell;
+use weir_figures::text::{NONE, in_unit, number, percent, time_unit};
+use weir_figures::{Hatch, Ink};
 use weir_profile::{Answer, Figure, Refusal, Unit};
 
 /// Three digits with a prefix for powers of a thousand.
@@ -22,9 +22,10 @@ pub fn amount(value: f64) -> String {
         _ => (1.0, ""),
     };
     let whole = value.fract() == 0.0 && size < 9.995e3;
-    match whole {
-        true => format!("{value:.0}"),
-        false => format!("{}{prefix}", number(value / scale)),
+    if whole {
+        format!("{value:.0}")
+    } else {
+        format!("{}{prefix}", number(value / scale))
     }
 }
 
@@ -75,35 +76,19 @@ pub fn is_absent(why: &Refusal) -> bool {
 /// The value, or a dash.
 pub fn cell(answer: &Answer) -> Cell {
     match answer {
-        Ok(figure) => Cell::new(value(figure), CellKind::Number),
-        Err(_) => Cell::new(NONE, CellKind::Number),
+        Ok(figure) => Cell::number(value(figure)),
+        Err(_) => Cell::number(NONE),
     }
 }
 
 /// How it is known, or why there is none.
 pub fn known_cell(answer: &Answer) -> Cell {
     match answer {
-        Ok(figure) => Cell::new(known(figure), CellKind::Long),
-        Err(why) => Cell::new(format!("none: {why}"), CellKind::Long),
+        Ok(figure) => Cell::long(known(figure)),
+        Err(why) => Cell::long(format!("none: {why}")),
     }
 }
 
-/// A cell of words.
-pub fn words(text: impl Into<String>) -> Cell {
-    Cell::new(text, CellKind::Words)
-}
-
-/// A cell of words that may need several lines.
-pub fn long(text: impl Into<String>) -> Cell {
-    Cell::new(text, CellKind::Long)
-}
-
-/// A cell of a number.
-pub fn right(text: impl Into<String>) -> Cell {
-    Cell::new(text, CellKind::Number)
-}
-
-/// A stage in words.
 pub fn stage_words(stage: Stage) -> &'static str {
     match stage {
         Stage::Core => "core",
@@ -122,7 +107,6 @@ pub fn stage_words(stage: Stage) -> &'static str {
     }
 }
 
-/// A supplier in words.
 pub fn target_words(target: Target) -> &'static str {
     match target {
         Target::Own => "own caches",
@@ -139,7 +123,6 @@ pub fn target_words(target: Target) -> &'static str {
     }
 }
 
-/// A path in words.
 pub fn path_words(path: AccessPath) -> &'static str {
     match path {
         AccessPath::Drd => "demand reads",
@@ -189,7 +172,6 @@ pub enum SupplierKind {
 }
 
 impl SupplierKind {
-    /// Of a supplier.
     pub fn of(target: Target) -> SupplierKind {
         match target {
             Target::Cxl | Target::CxlOwn | Target::CxlRemote => SupplierKind::Cxl,
@@ -200,7 +182,6 @@ impl SupplierKind {
         }
     }
 
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             SupplierKind::Cxl => "CXL memory",
@@ -211,7 +192,7 @@ impl SupplierKind {
         }
     }
 
-    /// With what it is drawn, in all pictures.
+    /// The ink that it is drawn with, in all pictures.
     pub fn ink(self) -> Ink {
         match self {
             SupplierKind::Cxl => Ink::Cxl,
@@ -249,13 +230,11 @@ pub fn look(stage: Stage, kind: SupplierKind) -> AreaStyle {
 /// The end of a name, which tells cgroups apart, in so many characters.
 pub fn tail(name: &str, chars: usize) -> String {
     let count = name.chars().count();
-    match count > chars {
-        false => name.to_owned(),
-        true => {
-            let kept: String = name.chars().skip(count - chars + 1).collect();
-            format!("…{kept}")
-        }
+    if count <= chars {
+        return name.to_owned();
     }
+    let kept: String = name.chars().skip(count - chars + 1).collect();
+    format!("…{kept}")
 }
 
 #[cfg(test)]

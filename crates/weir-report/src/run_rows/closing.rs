@@ -11,8 +11,10 @@
 
 use crate::results::{Results, Run};
 use crate::run_rows::{is_free, known, reason};
-use crate::text::{bandwidth_unit, line, number, percent, plain_number, short_percent, time_unit};
 use std::collections::BTreeSet;
+use weir_figures::text::{
+    bandwidth_unit, line, number, percent, plain_number, short_percent, time_unit,
+};
 
 /// A device this close to its set-point is held.
 const HELD_RATIO_MAX: f64 = 0.05;
@@ -112,7 +114,7 @@ impl Alike<'_> {
         self.first().backend.starts_with("thesis-")
     }
 
-    /// Of the windows from the set-point.
+    /// Root mean square error of the windows from the set-point.
     fn rmse_ratio(&self) -> Option<f64> {
         self.mean("bandwidth.rmse_ratio", |r| Some(r.bandwidth.rmse_ratio))
     }
@@ -231,14 +233,13 @@ struct NamedFigure {
     of: fn(&Run) -> Option<f64>,
 }
 
-/// The neighbour's latency.
 const NEIGHBOUR: NamedFigure = NamedFigure {
     name: "light reader's p99",
     key: "light_reader.p99_ns",
     of: |run| run.light_reader.p99_ns,
 };
 
-/// Where there is no neighbour.
+/// Latency that is shown where there is no neighbour.
 const ACCESS: NamedFigure = NamedFigure {
     name: "mean access latency",
     key: "device_latency.mean_ns",
@@ -316,8 +317,9 @@ fn change(latency: &NamedFigure, free: &Alike, held: &Alike) -> Option<String> {
     let (divisor, unit) = time_unit(before.max(after));
     let (from, to) = (number(before / divisor), number(after / divisor));
     let name = latency.name;
-    Some(match from == to {
-        true => format!("{name} stays {to} {unit}"),
-        false => format!("{name} {} % ({from} to {to} {unit})", short_percent(ratio)),
+    Some(if from == to {
+        format!("{name} stays {to} {unit}")
+    } else {
+        format!("{name} {} % ({from} to {to} {unit})", short_percent(ratio))
     })
 }

@@ -5,7 +5,6 @@
 /// In place of a run, where what is said is true of all.
 const EVERY_RUN: &str = "every run";
 
-/// Subject and name of a row.
 pub type Label = (&'static str, &'static str);
 
 /// Rows without a value, for one reason.
@@ -15,7 +14,6 @@ pub struct Gap {
     pub run: String,
     /// The rows: `device access p50, p99`.
     pub rows: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -71,9 +69,10 @@ pub fn listed(rows: &[Label]) -> String {
     let mut names = Vec::new();
     let mut last = "";
     for &(subject, name) in rows {
-        match subject == last {
-            true => names.push(name.to_string()),
-            false => names.push(format!("{subject} {name}")),
+        if subject == last {
+            names.push(name.to_string())
+        } else {
+            names.push(format!("{subject} {name}"))
         }
         last = subject;
     }

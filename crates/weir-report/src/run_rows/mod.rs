@@ -9,17 +9,17 @@ pub(crate) mod closing;
 pub(crate) mod gaps;
 
 use crate::results::{Caveat, Results, Run};
-use crate::text::{NONE, Unit, bandwidth_unit, line, number, percent, short_percent, time_unit};
 use gaps::{Gap, Gaps, Label, listed};
 use std::collections::BTreeSet;
+use weir_figures::text::{
+    NONE, Unit, bandwidth_unit, line, number, percent, short_percent, time_unit,
+};
 
-/// One row.
 pub struct Row {
     /// What it is about; rows of one subject follow each other.
     pub subject: &'static str,
     /// Which figure of it.
     pub name: &'static str,
-    /// Unit of all cells.
     pub unit: &'static str,
     /// One cell a run.
     pub cells: Vec<Option<String>>,
@@ -336,13 +336,15 @@ pub fn names(results: &Results) -> Vec<String> {
             let is_weirs = !r.backend.starts_with("thesis-");
             is_weirs && r.policy == run.policy && r.backend != run.backend
         };
-        let name = match !is_own && run.policy != "none" && results.runs.iter().any(other) {
-            true => format!("{policy}/{}", line(&run.backend, 24)),
-            false => policy,
+        let name = if !is_own && run.policy != "none" && results.runs.iter().any(other) {
+            format!("{policy}/{}", line(&run.backend, 24))
+        } else {
+            policy
         };
-        let name = match has_seeds {
-            true => format!("{name}, seed {}", run.seed),
-            false => name,
+        let name = if has_seeds {
+            format!("{name}, seed {}", run.seed)
+        } else {
+            name
         };
         let mut unique = name.clone();
         let mut number = 2;
@@ -382,9 +384,10 @@ pub fn rows(results: &Results) -> (Vec<Row>, Vec<Gap>) {
 }
 
 fn why(run: &Run, figure: &Figure) -> String {
-    match figure.optional && given_reason(run, figure.key).is_none() {
-        true => "nothing was estimated in this run".into(),
-        false => reason(run, figure.key),
+    if figure.optional && given_reason(run, figure.key).is_none() {
+        "nothing was estimated in this run".into()
+    } else {
+        reason(run, figure.key)
     }
 }
 

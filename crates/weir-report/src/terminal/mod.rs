@@ -9,9 +9,10 @@ use crate::origin;
 use crate::results::Results;
 use crate::run_rows::closing::closing;
 use crate::run_rows::{self, DOUBT};
-use crate::text::{left, line, wrap};
 use std::fmt::Write;
-use table::{COLUMNS, body};
+use table::body;
+use weir_figures::COLUMNS;
+use weir_figures::text::{left, line, wrap};
 use weir_scenario::ScenarioInfo;
 
 /// Title, table, origin and caveats, then as [`ending`]; at most [`COLUMNS`] wide. Ends with a newline.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 fn all_bounds_are_met_by_half_of_everything() {
     let checks = checks(&subject(), &results());
     assert_eq!(checks.len(), 8);
-    let missed: Vec<&Check> = checks.iter().filter(|c| !c.passed).collect();
+    let missed: Vec<&Check> = checks.iter().filter(|c| !c.is_met()).collect();
     assert!(missed.is_empty(), "{missed:?}");
     assert!(checks_table(&checks).ends_with("all 8 bounds met\n"));
     let empty = ScenarioInfo {
@@ -48,7 +48,7 @@ fn checks_flip_at_their_bounds() {
             change(&mut results.runs[1], value);
             let checks = checks(&subject(), &results);
             for (i, check) in checks.iter().enumerate() {
-                assert_eq!(check.passed, i != at || passes, "{value}: {check:?}");
+                assert_eq!(check.is_met(), i != at || passes, "{value}: {check:?}");
             }
         }
     }
@@ -66,7 +66,7 @@ fn a_check_without_a_value_is_missed_and_says_why() {
     results.runs[1].limited_readers.little_bound_ns = Some(0.0);
     results.runs[1].bandwidth.rmse_ratio = f64::NAN;
     let checks = checks(&subject(), &results);
-    let missed: Vec<usize> = (0..8).filter(|i| !checks[*i].passed).collect();
+    let missed: Vec<usize> = (0..8).filter(|i| !checks[*i].is_met()).collect();
     assert_eq!(missed, [1, 5, 6, 7]);
     let text = checks_table(&checks);
     assert!(text.contains("max-min: stress-ng left nothing"), "{text}");
@@ -79,7 +79,7 @@ fn checks_need_both_runs() {
     let mut only_held = results();
     only_held.runs.remove(0);
     let passed =
-        |r: &Results| -> Vec<bool> { checks(&subject(), r).iter().map(|c| c.passed).collect() };
+        |r: &Results| -> Vec<bool> { checks(&subject(), r).iter().map(|c| c.is_met()).collect() };
     assert_eq!(
         passed(&only_held),
         [true, true, false, false, false, true, false, false]
@@ -108,7 +108,7 @@ fn observing_and_hand_set_limits_are_not_control() {
         run_rows::names(&results),
         ["none", "none #2", "cpu.max 1 2 by hand", "max-min"]
     );
-    assert!(checks(&subject(), &results).iter().all(|c| c.passed));
+    assert!(checks(&subject(), &results).iter().all(|c| c.is_met()));
 }
 
 /// A second back end of the same policy, with all that the first one reached.
@@ -128,7 +128,7 @@ fn each_back_end_is_checked_and_the_thesis_is_not() {
     results.runs[2].light_reader.p99_ns = Some(1e9);
     let checks = checks(&subject(), &results);
     assert_eq!(checks.len(), 16);
-    let missed: Vec<&Check> = checks.iter().filter(|c| !c.passed).collect();
+    let missed: Vec<&Check> = checks.iter().filter(|c| !c.is_met()).collect();
     let [missed] = missed[..] else {
         panic!("{missed:?}");
     };
@@ -165,7 +165,7 @@ fn the_thesis_is_checked_where_weir_did_not_run_or_by_name() {
     assert_eq!(checks(&subject, &beside).len(), 16);
 }
 
-/// With seeds 7 and 8, and what the second of them reached.
+/// Results with seeds 7 and 8, and what the second of them reached.
 fn two_seeds(change: impl Fn(&mut Run)) -> Results {
     let mut results = results();
     for mut run in super::results().runs {
@@ -185,7 +185,7 @@ fn each_seed_is_checked_against_its_own_run_without_control() {
     });
     let checks = checks(&subject(), &slower);
     assert_eq!(checks.len(), 16);
-    assert!(checks.iter().all(|check| check.passed), "{checks:?}");
+    assert!(checks.iter().all(|check| check.is_met()), "{checks:?}");
     let text = checks_table(&checks);
     assert!(text.ends_with("all 16 bounds met over 2 seeds\n"), "{text}");
     assert_eq!(text.lines().count(), 1 + 8 + 1, "one seed in full: {text}");
@@ -227,7 +227,7 @@ fn bounds_on_what_only_the_controlled_run_has() {
     let errors = [("a", 0.02), ("b", 0.11)].map(|(name, error)| (name.to_owned(), error));
     results.runs[0].estimate_error_ratio.extend(errors);
     let found = checks(&subject, &results);
-    let passed: Vec<bool> = found.iter().map(|check| check.passed).collect();
+    let passed: Vec<bool> = found.iter().map(|check| check.is_met()).collect();
     assert_eq!(passed, [true, false, false, true, false]);
     let text = checks_table(&found);
     for line in [
@@ -251,8 +251,8 @@ fn a_back_end_may_have_bounds_of_its_own() {
     let checks = checks(&subject, &results);
     let missed: Vec<(&str, &str)> = checks
         .iter()
-        .filter(|c| !c.passed)
-        .map(|c| (c.run.as_str(), c.name.as_str()))
+        .filter(|c| !c.is_met())
+        .map(|c| (c.run.as_str(), c.of.name.as_str()))
         .collect();
     assert_eq!(
         missed,
@@ -285,7 +285,7 @@ fn a_share_is_checked_by_its_worst_error() {
             ..Results::default()
         };
         let checks = checks(&subject, &results);
-        (checks[0].passed, checks[0].measured.clone().ok())
+        (checks[0].is_met(), checks[0].of.value.clone().ok())
     };
     assert_eq!(checked(-0.015), (true, Some(0.015)));
     assert_eq!(checked(-0.03), (false, Some(0.03)));
@@ -308,7 +308,7 @@ fn an_estimate_is_checked_by_its_worst_error_and_only_if_there_is_one() {
         };
         let checks = checks(&subject, &results);
         assert_eq!(checks.len(), 1);
-        (checks[0].passed, checks[0].measured.clone().ok())
+        (checks[0].is_met(), checks[0].of.value.clone().ok())
     };
     assert_eq!(checked(&[0.05, 0.125]), (true, Some(0.125)));
     assert_eq!(checked(&[0.05, 0.2]), (false, Some(0.2)));

@@ -183,7 +183,7 @@ fn of_several_seeds_the_means_are_given() {
             results.runs.push(Run { seed, ..run });
         }
     }
-    // Of seed 9 alone: no seed's own figures are the means.
+    // The figures are those of seed 9 alone: no seed's own figures are the means.
     results.runs[5].light_reader.p99_ns = Some(7e6);
     results.runs[5].throughput_ops_per_sec = Some(400.0);
     let sentence = closing(&results);

@@ -3,7 +3,8 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::COLUMNS;
+use weir_figures::text::width;
 
 /// The first line of a table that has all the words.
 fn found<'a>(table: &'a str, words: &[&str]) -> &'a str {
@@ -21,13 +22,13 @@ fn cells(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Without line breaks.
+/// The text with its line breaks taken out.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn is_narrow(table: &str) {
-    let widest = table.lines().map(UnicodeWidthStr::width).max().unwrap();
+    let widest = table.lines().map(width).max().unwrap();
     assert!(widest <= COLUMNS, "{widest}\n{table}");
 }
 
@@ -309,7 +310,8 @@ fn each_seed_is_compared_with_its_own_run_without_control() {
         label: String::new(),
         marks: Vec::new(),
     };
-    let page = page::page(&subject(), &results, [&picture, &picture], &[]);
+    let pictures = [picture.clone(), picture];
+    let page = html(&page::document(&subject(), &results, pictures, &[]));
     assert!(
         page.contains("vs none, seed 8") && !page.contains(" #2"),
         "{page}"

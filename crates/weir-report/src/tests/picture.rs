@@ -2,8 +2,8 @@
 //! The picture: its marks, and the pixels they become.
 
 use super::*;
-use crate::picture::canvas;
 use crate::picture::layout::Width;
+use weir_figures::{Anchor, At, Ink, Mark, svg};
 
 #[test]
 fn the_picture_shows_each_run_where_it_was() {
@@ -11,9 +11,9 @@ fn the_picture_shows_each_run_where_it_was() {
     let mut results = results();
     results.runs[1].series[50].bytes_per_sec = f64::NAN;
     let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
-    let lines = |wanted: Ink| -> Vec<&Vec<canvas::At>> {
+    let lines = |wanted: Ink| -> Vec<&Vec<At>> {
         let points = |m| match m {
-            &canvas::Mark::Line { ink, ref points } if ink == wanted => Some(points),
+            &Mark::Line { ink, ref points } if ink == wanted => Some(points),
             _ => None,
         };
         picture.marks.iter().filter_map(points).collect()
@@ -35,7 +35,7 @@ fn the_picture_shows_each_run_where_it_was() {
         (held[0][0].1 - (target - 0.36 * per_mib)).abs() < 0.5,
         "36.36 lies above 36"
     );
-    let words = canvas::svg(&picture);
+    let words = svg(&picture);
     for part in [
         "capacity 90.4 MiB/s",
         "set-point 36.0 MiB/s",
@@ -72,7 +72,7 @@ fn a_dense_series_keeps_its_extremes() {
     results.runs[1].series[77_777].bytes_per_sec = 88.0 * MIB;
     let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Page);
     let held = picture.marks.iter().find_map(|m| match m {
-        canvas::Mark::Line {
+        Mark::Line {
             ink: Ink::Held,
             points,
         } => Some(points),
@@ -89,8 +89,8 @@ fn a_dense_series_keeps_its_extremes() {
 
 /// Ink and words of what is written above panels.
 fn panel_names(picture: &Picture) -> Vec<(Ink, String)> {
-    let name = |mark: &canvas::Mark| match mark {
-        canvas::Mark::Text {
+    let name = |mark: &Mark| match mark {
+        Mark::Text {
             ink,
             bold: true,
             text,
@@ -120,7 +120,7 @@ fn another_seed_without_control_is_not_drawn_as_control() {
     let names = ["none, seed 7", "none, seed 8"];
     let wanted = names.map(|name| (Ink::Free, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
-    let held = |mark: &canvas::Mark| matches!(mark, canvas::Mark::Line { ink: Ink::Held, .. });
+    let held = |mark: &Mark| matches!(mark, Mark::Line { ink: Ink::Held, .. });
     assert!(!picture.marks.iter().any(held), "nothing was controlled");
 }
 
@@ -140,16 +140,16 @@ fn weir_begins_where_its_first_tick_was() {
     let fonts = Fonts::load().unwrap();
     for width in [Width::Page, Width::Phone] {
         let picture = chart::bandwidth(&subject(), &live(), &fonts, width);
-        let begun = |mark: &canvas::Mark| match mark {
-            canvas::Mark::Line {
+        let begun = |mark: &Mark| match mark {
+            Mark::Line {
                 ink: Ink::Begin,
                 points,
             } => Some(points[0].0),
             _ => None,
         };
         let begun: Vec<f32> = picture.marks.iter().filter_map(begun).collect();
-        let held = |mark: &canvas::Mark| match mark {
-            canvas::Mark::Line {
+        let held = |mark: &Mark| match mark {
+            Mark::Line {
                 ink: Ink::Held,
                 points,
             } => Some(points[40].0),
@@ -158,7 +158,7 @@ fn weir_begins_where_its_first_tick_was() {
         let at_4_sec = picture.marks.iter().find_map(held).unwrap();
         assert_eq!(begun.len(), 1, "the other began before");
         assert!((begun[0] - at_4_sec).abs() < 0.1);
-        assert!(canvas::svg(&picture).contains("weir begins, 4.00 s"));
+        assert!(svg(&picture).contains("weir begins, 4.00 s"));
     }
 }
 
@@ -170,7 +170,7 @@ fn no_word_of_it_leaves_a_phone() {
     let picture = chart::bandwidth(&subject(), &results, &fonts, Width::Phone);
     assert_eq!(picture.size.0, 400.0);
     for mark in &picture.marks {
-        let canvas::Mark::Text {
+        let Mark::Text {
             at,
             anchor,
             size,
@@ -188,14 +188,14 @@ fn no_word_of_it_leaves_a_phone() {
         }
         let width = fonts.width(text, *size, *bold);
         let left = match anchor {
-            canvas::Anchor::Start => at.0,
-            canvas::Anchor::Middle => at.0 - width / 2.0,
-            canvas::Anchor::End => at.0 - width,
+            Anchor::Start => at.0,
+            Anchor::Middle => at.0 - width / 2.0,
+            Anchor::End => at.0 - width,
         };
         assert!(left >= 0.0 && left + width <= 400.0, "{text}");
     }
     for name in ["capacity 90.4 MiB/s", "set-point 36.0 MiB/s"] {
-        assert!(canvas::svg(&picture).contains(name), "{name}");
+        assert!(svg(&picture).contains(name), "{name}");
     }
 }
 

@@ -72,7 +72,7 @@ fn file(windows: Vec<Window>) -> WindowFile {
     }
 }
 
-/// So many windows of a second; load and waiting rise.
+/// A recording of so many windows of a second; load and waiting rise.
 fn recording(windows: usize, names: &[String], longer: u64) -> WindowFile {
     let window = |place: usize| Window {
         from: Nanos(place as u64 * SECOND),
@@ -185,7 +185,7 @@ fn stands_alone(page: &str) {
 }
 
 fn escaped(text: &str) -> String {
-    crate::text::escape(text)
+    weir_figures::text::escape(text)
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn the_page_says_what_the_report_says() {
     }
 }
 
-/// Each picture has a label and a table beside it, and shares say what they are of.
+/// Each picture has a label and a table beside it, and shares say what they are parts of.
 #[test]
 fn pictures_are_not_needed_to_read_it() {
     let workloads = names(&["db"]);

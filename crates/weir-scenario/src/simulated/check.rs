@@ -8,7 +8,7 @@ use crate::place::Part::{self, Index, Key};
 use crate::wrong::{Checked, check_expect, join, within, wrong};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
-use weir_hw::dram::{AddressMapping, DramProfile};
+use weir_dram::{AddressMapping, DramProfile};
 use weir_hw::memory_device::Profile;
 
 pub(crate) fn check(scenario: &Scenario) -> Checked {
@@ -190,13 +190,14 @@ fn check_control(scenario: &Scenario) -> Checked {
 
 fn known_device(path: &[Part], scenario: &Scenario, device: u32) -> Checked {
     let count = scenario.devices.len();
-    match (device as usize) < count {
-        true => Ok(()),
-        false => wrong(
+    if (device as usize) < count {
+        Ok(())
+    } else {
+        wrong(
             &join(path, "device"),
             device,
             format!("allowed is 0 to {}", count - 1),
-        ),
+        )
     }
 }
 
@@ -255,7 +256,6 @@ fn check_workload(path: &[Part], scenario: &Scenario, w: &WorkloadConfig) -> Che
     Ok(())
 }
 
-/// A phase's own device and disk.
 fn check_places(path: &[Part], scenario: &Scenario, phase: &PhaseConfig) -> Checked {
     if let Some(device) = phase.device {
         known_device(path, scenario, device)?;

@@ -3,18 +3,16 @@
 
 use serde::Deserialize;
 
-/// Kinds of device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
-    /// A CXL memory device.
     #[default]
     Cxl,
     /// A DRAM channel of the host.
     Dram,
 }
 
-/// In which order a memory controller serves its sources (`weir_hw::dram::order`).
+/// In which order a memory controller serves its sources (`weir_dram::order`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryOrder {
@@ -40,7 +38,6 @@ pub enum GroupOrder {
     Rates,
 }
 
-/// A DRAM node's memory controller.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DramNode {

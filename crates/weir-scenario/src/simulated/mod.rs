@@ -10,50 +10,40 @@ mod dram_node;
 pub use dram_node::{DeviceKind, Disk, DramNode, GroupOrder, MemoryOrder};
 
 use crate::wrong::ScenarioError;
-use crate::{Expect, renamed, testbed};
+use crate::{Expect, testbed};
 use serde::{Deserialize, Serialize};
 use weir_core::controller::Goal;
-use weir_hw::DescriptionError;
+use weir_description::DescriptionError;
 use weir_hw::memory_device::Profile;
 
-/// A scenario.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name.
     pub name: String,
     /// What it shows, for people.
     pub about: String,
-    /// The machine.
     #[serde(default)]
     pub machine: MachineConfig,
-    /// Its CXL devices and DRAM nodes.
     #[serde(rename = "device")]
     pub devices: Vec<Device>,
-    /// Its disks: sources of DMA.
     #[serde(default, rename = "disk")]
     pub disks: Vec<Disk>,
     /// What is to be held, and how long is measured.
     pub control: Control,
-    /// How well the machine can be observed.
     #[serde(default)]
     pub sensors: Sensors,
-    /// What runs.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadConfig>,
     /// What goes wrong, and when.
     #[serde(default, rename = "fault")]
     pub faults: Vec<Fault>,
-    /// What must come out.
     #[serde(default)]
     pub expect: Expect,
 }
 
-/// CPUs and kernel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MachineConfig {
-    /// Cores.
     pub cores: u32,
     /// Hardware threads of a core: 1 or 2.
     pub threads_per_core: u32,
@@ -93,7 +83,6 @@ impl Default for MachineConfig {
     }
 }
 
-/// One CXL device or DRAM node.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -102,7 +91,6 @@ pub struct Device {
     pub kind: DeviceKind,
     /// A profile that is built into weir-hw, by name: one of a CXL device, or one of a DRAM channel.
     pub profile: String,
-    /// A DRAM node's controller.
     #[serde(default)]
     pub dram: DramNode,
     /// The order in which a CXL device serves its groups: `fcfs` or `rates`.
@@ -142,7 +130,6 @@ pub struct Control {
     /// reports its mean latency.
     #[serde(default)]
     pub goal: Goal,
-    /// weir's interval.
     #[serde(default = "default_interval")]
     pub interval_ms: u64,
     /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for
@@ -155,7 +142,6 @@ pub struct Control {
     pub policy: weir_core::policy::Policy,
     /// From the start of the run to the start of measuring.
     pub settle_sec: f64,
-    /// How long is measured.
     pub measure_sec: f64,
     /// Control starts this long after the workloads.
     #[serde(default)]
@@ -213,7 +199,6 @@ pub enum Attribution {
     CpuTime,
 }
 
-/// What a workload is in the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -233,13 +218,10 @@ pub enum Role {
 pub struct WorkloadConfig {
     /// Name; with `count` above 1 a number is added.
     pub name: String,
-    /// How many of it.
     #[serde(default = "one")]
     pub count: u32,
-    /// Threads of each.
     #[serde(default = "one")]
     pub threads: u32,
-    /// Its part in the results.
     pub role: Role,
     /// Weight of each thread: 100 is nice 0; each step of nice is a factor of 1.25.
     #[serde(default = "normal_weight")]
@@ -250,7 +232,6 @@ pub struct WorkloadConfig {
     /// The device its memory is on, by position.
     #[serde(default)]
     pub device: u32,
-    /// The monitoring group there.
     #[serde(default)]
     pub group: u32,
     /// Memory it has there; more than nothing makes it bound to the device.
@@ -265,28 +246,23 @@ pub struct WorkloadConfig {
     /// Operations of one CPU-second of computing at full speed.
     #[serde(default = "default_ops")]
     pub ops_per_cpu_sec: f64,
-    /// When it begins.
     #[serde(default)]
     pub start_ms: u64,
     /// Its tasks begin within this time after that, at random.
     #[serde(default = "default_spread")]
     pub spread_ms: f64,
-    /// When it ends.
     pub stop_ms: Option<u64>,
     /// What it does, again and again.
     #[serde(rename = "phase")]
     pub phases: Vec<PhaseConfig>,
 }
 
-/// Kinds of phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Blocks moved from or to the device.
     Access,
-    /// Computing.
     Compute,
-    /// Sleeping.
     Sleep,
     /// Blocks moved between a disk and the device while the task sleeps.
     Dma,
@@ -296,7 +272,6 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseConfig {
-    /// What is done.
     pub kind: Kind,
     /// How long; for ever without.
     pub for_ms: Option<u64>,
@@ -335,9 +310,8 @@ pub struct PhaseConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// When.
     pub at_ms: u64,
-    /// Which device, by position.
+    /// The device, by its position in the list.
     #[serde(default)]
     pub device: u32,
     /// What is left of its bandwidth: 1 is healthy.
@@ -350,21 +324,19 @@ impl Scenario {
     /// # Errors
     /// Naming `origin`, line, key and what is allowed.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ScenarioError> {
-        renamed::check(text).map_err(|wrong| wrong.at(text, origin))?;
-        let scenario = match testbed::is_one(text) {
-            true => testbed::TestbedScenario::parse(text, origin)?.as_simulated(),
-            false => toml::from_str(text).map_err(|e| ScenarioError::syntax(origin, &e))?,
+        let scenario = if testbed::is_one(text) {
+            testbed::TestbedScenario::parse(text, origin)?.as_simulated()
+        } else {
+            toml::from_str(text).map_err(|e| ScenarioError::syntax(origin, &e))?
         };
         check::check(&scenario).map_err(|wrong| wrong.at(text, origin))?;
         Ok(scenario)
     }
 
-    /// Number of hardware threads.
     pub fn cpu_count(&self) -> u32 {
         self.machine.cores * self.machine.threads_per_core
     }
 
-    /// Length of a run.
     pub fn run_sec(&self) -> f64 {
         self.control.settle_sec + self.control.measure_sec
     }

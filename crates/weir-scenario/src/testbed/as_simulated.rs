@@ -27,7 +27,9 @@ use weir_hw::memory_device::Profile;
 const INSTRUCTIONS_PER_LINE: f64 = 3.7;
 
 impl TestbedScenario {
-    /// The same on a simulated machine.
+    /// The testbed's scenario on a simulated machine. What has no counterpart there stays at the simulated
+    /// machine's default. Operations of the work beside have another unit there than stress-ng's, so gains
+    /// are all that a reader of both results may compare.
     pub fn as_simulated(&self) -> Scenario {
         let m = &self.machine;
         let queue = QueueTimes {
@@ -93,7 +95,7 @@ fn sensors(events: Option<CoreEvents>) -> Sensors {
     }
 }
 
-/// Of counts that are checked, or far below what the number holds.
+/// Converts counts that are checked, or far below what the number holds.
 fn whole(count: impl TryInto<u32>) -> u32 {
     count.try_into().unwrap_or(u32::MAX)
 }

@@ -108,9 +108,10 @@ fn check_load(path: &[Part], load: &Load) -> Checked {
         Load::StressNg { workers, method } => {
             within(&at("workers"), *workers as f64, 1.0, 256.0)?;
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-            match method.chars().all(plain) {
-                true => Ok(()),
-                false => wrong(&at("method"), method, "a CPU method of stress-ng"),
+            if method.chars().all(plain) {
+                Ok(())
+            } else {
+                wrong(&at("method"), method, "a CPU method of stress-ng")
             }
         }
     }

@@ -5,13 +5,11 @@ use crate::place::Part::Key;
 use crate::wrong::{Checked, WrongValue, wrong};
 use serde::{Deserialize, Serialize};
 
-/// The machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TestbedMachine {
     /// vCPUs.
     pub cpu_count: usize,
-    /// Ordinary memory.
     pub dram_mib: u64,
     /// Monitoring groups: each a CPU-less NUMA node of this size with a counter pair.
     pub groups_mib: Vec<u64>,
@@ -55,7 +53,6 @@ pub enum CoreEvents {
 }
 
 impl CoreEvents {
-    /// Whether they attribute writes.
     pub fn count_stores(self) -> bool {
         self == CoreEvents::GraniteRapids
     }
@@ -101,12 +98,10 @@ impl TestbedMachine {
         self.dram_mib + self.groups_mib.iter().sum::<u64>()
     }
 
-    /// Device memory.
     pub fn device_bytes(&self) -> u64 {
         self.groups_mib.iter().sum::<u64>() << 20
     }
 
-    /// What the device can move.
     pub fn capacity_bytes_per_sec(&self) -> f64 {
         64.0 * 1e9 / self.service_ns as f64
     }

@@ -13,26 +13,20 @@ use crate::wrong::ScenarioError;
 use crate::{Expect, ScenarioInfo};
 use serde::{Deserialize, Serialize};
 
-/// A scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestbedScenario {
-    /// Its name.
     pub name: String,
     /// What it shows, for people.
     pub about: String,
-    /// Seed of the workloads' random numbers.
     #[serde(default)]
     pub seed: u64,
-    /// The machine.
     #[serde(default)]
     pub machine: TestbedMachine,
     /// What weir is to do.
     pub control: TestbedControl,
-    /// What runs.
     #[serde(rename = "workload")]
     pub workloads: Vec<TestbedWorkload>,
-    /// What must come out.
     #[serde(default)]
     pub expect: Expect,
 }
@@ -43,13 +37,10 @@ pub struct TestbedScenario {
 pub struct TestbedControl {
     /// Set-point, as a part of the device's capacity.
     pub set_point_ratio: f64,
-    /// weir's interval.
     pub interval_ms: u64,
-    /// Period of the limits.
     pub period_ms: u64,
     /// From the start of the workloads to the start of measuring: weir starts with them.
     pub settle_sec: u64,
-    /// How long is measured.
     pub measure_sec: u64,
 }
 
@@ -59,20 +50,16 @@ pub struct TestbedControl {
 pub struct TestbedWorkload {
     /// Name; with `count` above 1 a number is added.
     pub name: String,
-    /// How many of it.
     #[serde(default = "one")]
     pub count: usize,
-    /// Its part in the results.
     pub role: Role,
     /// Its `cpu.weight`: 100 is normal.
     #[serde(default = "normal_weight")]
     pub weight: u32,
-    /// What it does.
     #[serde(flatten)]
     pub load: Load,
 }
 
-/// What a workload does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Load {
@@ -84,9 +71,7 @@ pub enum Load {
         /// `randread`, `read`, `randwrite`, `write`, `randrw`.
         #[serde(default = "randread")]
         rw: String,
-        /// Size of its file.
         file_mib: u64,
-        /// Size of a block.
         block_kib: u64,
         /// CPU time used for something else after each block.
         #[serde(default)]
@@ -104,9 +89,7 @@ pub enum Load {
         #[serde(default)]
         realtime: bool,
     },
-    /// stress-ng on the CPU.
     StressNg {
-        /// Worker processes.
         workers: usize,
         /// stress-ng's `--cpu-method`.
         #[serde(default = "all_methods")]
@@ -159,7 +142,6 @@ impl TestbedScenario {
         })
     }
 
-    /// What is to be held.
     pub fn set_point_bytes_per_sec(&self) -> f64 {
         self.control.set_point_ratio * self.machine.capacity_bytes_per_sec()
     }

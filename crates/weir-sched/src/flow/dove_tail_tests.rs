@@ -18,7 +18,6 @@ fn capacity() -> [u64; FLOW_RESOURCES] {
     capacity
 }
 
-/// How a task is charged.
 #[derive(Clone, Copy)]
 enum Charge {
     /// max(run ÷ CPUs, bytes ÷ capacity) of each interval between updates.
@@ -27,7 +26,6 @@ enum Charge {
     DoveTail,
 }
 
-/// What one of the six tasks does.
 #[derive(Clone, Copy)]
 enum Does {
     Alternates,

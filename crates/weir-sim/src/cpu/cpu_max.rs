@@ -30,12 +30,12 @@ pub(crate) const SLACK_NS: u64 = 5_000_000;
 pub struct CpuMax {
     /// CPU time in each period.
     pub quota_ns: u64,
-    /// Length of a period.
     pub period_ns: u64,
 }
 
 impl CpuMax {
-    /// As the kernel takes it: both at least 1 ms, the period at most 1 s, in whole microseconds.
+    /// The quota and period that the kernel makes of it: both at least 1 ms, the period at most 1 s, in whole
+    /// microseconds.
     #[must_use]
     pub fn accepted(self) -> Self {
         let micros = |ns: u64| ns / 1000 * 1000;
@@ -45,7 +45,7 @@ impl CpuMax {
         }
     }
 
-    /// In CPUs.
+    /// The limit in CPUs.
     pub fn cpus(&self) -> f64 {
         self.quota_ns as f64 / self.period_ns as f64
     }
@@ -68,7 +68,6 @@ struct Side {
     throttled_since: Option<u64>,
 }
 
-/// One group's bandwidth.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     /// What a CPU takes from the pool at once.
@@ -137,6 +136,10 @@ impl Quota {
     }
 
     /// A write of `cpu.max`. Gives the CPUs that may run again.
+    ///
+    /// As in the kernel (`tg_set_cfs_bandwidth`), the pool is filled up to the quota and debts are forgiven:
+    /// the gift that weir's controller accounts for. Simulated and measured CPU time of a task agree within
+    /// 10 % for quotas of 1 to 3 ms that are rewritten every 10 to 200 ms (docs/evidence/simulator.md).
     pub(crate) fn write(&mut self, limit: Option<CpuMax>, now: u64) -> Vec<u32> {
         self.limit = limit.map(CpuMax::accepted);
         if self.limit.is_some() {

@@ -12,7 +12,7 @@
 //!   wakes there.
 //! - *Wake-up preemption*: a task that wakes takes the CPU at once if the choice would fall on it now. A task
 //!   that uses little has lag and does so until the lag is used up; then it waits, and earns some.
-//!   (`PREEMPT_SHORT` is about slices that differ; here all are of the base length.)
+//!   (`PREEMPT_SHORT` is about slices that differ; here all have the base length.)
 
 use super::cpu_max::CpuMax;
 use super::{CpuScheduler, realtime, select};
@@ -26,6 +26,9 @@ pub(crate) struct Eevdf;
 const NORMAL: f64 = 100.0;
 
 impl CpuScheduler for Eevdf {
+    /// A task that wakes first works off its debt, where it left, and then looks for a CPU; its place there
+    /// is made of the lag that is left. A task of a group that is throttled on that CPU waits for the refill
+    /// and not for the CPU.
     fn wake(&self, m: &mut Machine, task: u32) {
         let left = m.tasks[task as usize].last_cpu;
         work_off(m, left, task);
@@ -51,7 +54,7 @@ impl CpuScheduler for Eevdf {
             if m.cpus[cpu as usize].queue.is_empty() && !select::pull(m, cpu) {
                 return false;
             }
-            // As the kernel does it where none is eligible. Else it would look for one for ever.
+            // The kernel does so where none is eligible. Else it would look for one for ever.
             let Some(task) = best(m, cpu).or_else(|| leftmost(m, cpu)) else {
                 return false;
             };
@@ -162,8 +165,13 @@ impl CpuScheduler for Eevdf {
     }
 }
 
-/// A debt becomes smaller while others run on the CPU whose queue the task left. Its virtual time is of that
-/// queue, and says nothing beside the mean of another.
+/// A debt becomes smaller while others run on the CPU whose queue the task left. Its virtual time belongs to
+/// that queue, and says nothing beside the mean of another.
+///
+/// It was worked off by the mean of the queue of the task's last CPU, also where the task had been queued or
+/// throttled elsewhere. Virtual times of two CPUs have nothing in common, so a debt could become any number.
+/// Queues ran away from each other until no task was eligible, and the simulator never came back; a random
+/// scenario found it.
 fn work_off(m: &mut Machine, cpu: u32, task: u32) {
     let t = &m.tasks[task as usize];
     let (debt, slept_at) = (t.lag, t.slept_at);
@@ -264,8 +272,8 @@ fn load(m: &Machine, cpu: u32) -> (f64, f64) {
     (weight, if weight > 0.0 { sum / weight } else { c.base })
 }
 
-/// Of the eligible the one with the earliest deadline; the current one takes part, and is kept
-/// while it is protected (`pick_eevdf`).
+/// The eligible task with the earliest deadline. The current task takes part, and is kept while it is
+/// protected (`pick_eevdf`).
 fn best(m: &Machine, cpu: u32) -> Option<u32> {
     let (_, mean) = load(m, cpu);
     let c = &m.cpus[cpu as usize];

@@ -36,7 +36,7 @@ pub(crate) trait CpuScheduler: Sync {
     /// A tick that was planned: is it another task's turn?
     fn tick(&self, m: &mut Machine, cpu: u32);
 
-    /// The current task of a CPU, if it is of this class.
+    /// The current task of a CPU, if it belongs to this class.
     fn current_on(&self, m: &Machine, cpu: u32) -> Option<u32> {
         m.ordinary_on(cpu)
     }
@@ -68,7 +68,6 @@ pub(crate) trait CpuScheduler: Sync {
         }
     }
 
-    /// Something that only this scheduler lets happen.
     #[cfg(feature = "thesis")]
     fn handle(&self, _: &mut Machine, _event: Event) {}
 
@@ -106,14 +105,13 @@ impl Machine {
         current.map_or(&Realtime, |task| self.class_of(task))
     }
 
-    /// The current task of a CPU, if it is of the ordinary class.
+    /// The current task of a CPU, if it belongs to the ordinary class.
     #[inline]
     pub(crate) fn ordinary_on(&self, cpu: u32) -> Option<u32> {
         let current = self.cpus[cpu as usize].current;
         current.filter(|task| !realtime::has(self, *task) && !crate::scx::has(self, *task))
     }
 
-    /// A task that has work becomes runnable.
     pub(crate) fn wake(&mut self, task: u32) {
         self.tasks[task as usize].wants_since = self.now;
         self.class_of(task).wake(self, task);

@@ -26,7 +26,6 @@ fn current_on(m: &Machine, cpu: u32) -> Option<u32> {
     current.filter(|task| has(m, *task))
 }
 
-/// The class.
 pub(crate) struct Realtime;
 
 impl CpuScheduler for Realtime {

@@ -60,7 +60,6 @@ pub(crate) fn start_balancing(m: &mut Machine) {
     m.queue.push(m.now + every, Event::Balance);
 }
 
-/// One round.
 pub(crate) fn balance(m: &mut Machine) {
     start_balancing(m);
     if !m.ordinary.is_fair_class() {
@@ -82,7 +81,6 @@ pub(crate) fn balance(m: &mut Machine) {
     balance_cores(m, mine);
 }
 
-/// Runnable tasks of a CPU.
 fn runnable(m: &Machine, cpu: u32) -> usize {
     let c = &m.cpus[cpu as usize];
     c.queue.len() + usize::from(c.current.is_some())
@@ -172,7 +170,7 @@ pub(crate) fn pull(m: &mut Machine, cpu: u32) -> bool {
     let from = m.rng.below(count as usize) as u32;
     let around = (0..count).map(|c| (from + c) % count).filter(|c| *c != cpu);
     let waits = |c: &u32| !m.cpus[*c as usize].queue.is_empty();
-    // Which of several is as good as any: the kernel compares loads that are never quite equal.
+    // Any of several will do: the kernel compares loads that are never quite equal.
     let busiest = around.max_by_key(|c| m.cpus[*c as usize].queue.len());
     // The other thread of the core comes first, as the kernel goes from domain to domain.
     let sibling = m.sibling(cpu).filter(waits);

@@ -21,11 +21,9 @@ const UNHELD: f64 = 0.98;
 /// What a workload used per second of the measured time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsePerSec {
-    /// Its name.
     pub name: String,
     /// Its weight, all threads together; 100 is normal.
     pub weight: f64,
-    /// CPUs.
     pub cpus: f64,
     /// Bytes of each device, disks included.
     pub bytes: Vec<f64>,
@@ -34,13 +32,11 @@ pub struct UsePerSec {
 }
 
 impl UsePerSec {
-    /// Bytes of all devices.
     pub fn all_bytes(&self) -> f64 {
         self.bytes.iter().sum()
     }
 }
 
-/// Device of each monitoring group.
 pub(crate) fn device_of_groups(scenario: &Scenario) -> Vec<usize> {
     let groups = scenario.devices.iter().enumerate();
     groups
@@ -48,7 +44,7 @@ pub(crate) fn device_of_groups(scenario: &Scenario) -> Vec<usize> {
         .collect()
 }
 
-/// Of all workloads, in the order of `labels`; none before the measured time has begun.
+/// Uses of all workloads, in the order of `labels`; none before the measured time has begun.
 pub(crate) fn uses(m: &Machine, scenario: &Scenario, labels: &[Label]) -> Vec<UsePerSec> {
     let after = accounting::counts(m);
     let devices = device_of_groups(scenario);

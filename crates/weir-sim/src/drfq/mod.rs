@@ -157,7 +157,6 @@ pub(crate) fn wake_a_cpu(m: &mut Machine, task: u32) -> bool {
     true
 }
 
-/// All idle CPUs choose.
 pub(crate) fn wake_idle_cpus(m: &mut Machine) {
     for cpu in 0..m.cpus.len() as u32 {
         if is_idle(m, cpu) && m.stepping != Some(cpu) {
@@ -196,7 +195,6 @@ fn run(m: &mut Machine, cpu: u32, task: u32, is_late: bool) {
     FlowClass.plan(m, cpu);
 }
 
-/// Charges the current task up to now.
 pub(crate) fn charge(m: &mut Machine, cpu: u32) {
     let Some(task) = m.ordinary_on(cpu) else {
         return;

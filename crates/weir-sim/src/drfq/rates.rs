@@ -18,14 +18,16 @@ use weir_core::policy::{Demand, split};
 const LEAD_NS: f64 = 20e6;
 /// Most by which a lead changes a rate.
 const CHANGE_MAX: f64 = 4.0;
-/// Room above what a flow uses that is limited by something else.
+/// What a flow that is limited by something else is given, as a multiple of what it uses: so much it can grow
+/// until rates are set again.
 const ROOM: f64 = 1.25;
-/// A flow that uses this part of what it was given may be held back by that: a disk never waits for a CPU.
+/// A flow that uses this part of what it was given may be held back by that. A disk never waits for a CPU,
+/// and was taken for a flow that cannot use more: its rate grew by a quarter each 10 ms. Since it counts as
+/// held back it has its share within 50 ms.
 const USED_UP: f64 = 0.9;
 /// Rate of a flow that was not seen to use the memory, part of its capacity.
 const UNSEEN: f64 = 0.01;
 
-/// Sets the rates of all controllers.
 pub(crate) fn arbitrate(m: &mut Machine) {
     for memory in 0..state(m).memories.len() {
         let rates = state(m).rates_of(memory);
@@ -42,6 +44,12 @@ impl DrfqSched {
         flow.is_satisfied && share(memory + 1) < most
     }
 
+    /// The rates of all flows at one memory: first a fair split of what the memory gives, with demands where
+    /// a flow is known to take less, then a change of each part by how far the flow leads or lags.
+    ///
+    /// What a flow wants is not seen while it is held back. So one that is limited by something else counts
+    /// with what it took in its busiest tick and some room, and all others count as wanting everything: the
+    /// split gives them their fair parts in either case.
     fn rates_of(&mut self, memory: usize) -> Vec<f64> {
         let resource = memory + 1;
         let capacity = self.capacity[resource] as f64;

@@ -24,7 +24,6 @@ pub(crate) const SLICE_NS: u64 = 4_000_000;
 const TEN_SLICES_NS: f64 = 10.0 * SLICE_NS as f64;
 const RANK_BITS: u32 = 22;
 
-/// Virtual times, by workload.
 #[derive(Clone, Debug)]
 pub(crate) struct ThesisClocks {
     clocks: Vec<ThesisClock>,
@@ -87,7 +86,6 @@ fn clocks(m: &mut Machine) -> &mut ThesisClocks {
         .expect("the thesis's rules are loaded")
 }
 
-/// A piece of a run has ended.
 pub(crate) fn charge_run(m: &mut Machine, workload: usize, run_ns: u64) {
     let bytes = m.workloads[workload].tally.bytes();
     let all = clocks(m);

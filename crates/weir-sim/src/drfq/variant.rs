@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which scheduler of shares a run has.
+//! The scheduler of shares that a run has.
 
 use super::fair_shares::device_of_groups;
 use super::flow_table::{DrfqSched, FlowHalves};
@@ -24,7 +24,6 @@ pub enum SharesVariant {
 }
 
 impl SharesVariant {
-    /// All of them, with their names.
     pub const ALL: [(&'static str, SharesVariant); 4] = [
         ("drfq", SharesVariant::Both),
         ("drfq-source", SharesVariant::Source),
@@ -32,7 +31,6 @@ impl SharesVariant {
         ("thesis-drfqs", SharesVariant::Thesis),
     ];
 
-    /// Its name in flags and tables.
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, variant)| *variant == self);
         found.map_or("", |(name, _)| name)
@@ -60,7 +58,6 @@ pub(crate) fn capacities(scenario: &Scenario) -> PerResource {
     capacity
 }
 
-/// Loads a variant.
 pub(crate) fn load(m: &mut Machine, variant: SharesVariant, scenario: &Scenario, labels: &[Label]) {
     // A scenario's weight is a thread's; a flow has that of its threads together.
     let weight = |(index, label): (usize, &Label)| {

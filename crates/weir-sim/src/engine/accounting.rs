@@ -6,7 +6,6 @@ use crate::engine::machine::{At, Machine, Task};
 use crate::metrics::BlockWindow;
 use weir_core::units::LINE_BYTES;
 
-/// UseCounts of one workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accounting {
     /// Operations of work that is no access.
@@ -51,7 +50,6 @@ impl Accounting {
         self.longest_wait_ns = self.longest_wait_ns.max(ns);
     }
 
-    /// All device bytes.
     pub(crate) fn bytes(&self) -> f64 {
         self.moved.iter().flat_map(|(_, split)| split).sum()
     }
@@ -115,18 +113,15 @@ pub(crate) fn note_window(m: &mut Machine) {
     m.windows.push(window);
 }
 
-/// What a workload has used so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UseCounts {
     pub cpu_ns: u64,
     /// Bytes by monitoring group, over all devices.
     pub bytes: Vec<f64>,
     pub dma_bytes: f64,
-    /// When.
     pub at_ns: u64,
 }
 
-/// UseCounts of all workloads. Settle before.
 pub(crate) fn counts(m: &Machine) -> Vec<UseCounts> {
     let of = |workload: usize| {
         let tally = &m.workloads[workload].tally;

@@ -16,7 +16,6 @@ use weir_scenario::simulated::MachineConfig;
 /// Stream of random numbers of its own: the workloads meet the same ones with and without it.
 const STREAM: u64 = 996;
 
-/// When the speed changes.
 pub(crate) struct SpeedChanges {
     rng: Rng,
     hold_ns: f64,

@@ -5,27 +5,43 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that will happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// A CPU's tick at which something may change.
-    Tick { cpu: u32, generation: u32 },
+    Tick {
+        cpu: u32,
+        generation: u32,
+    },
     /// The refill of a group's quota.
-    Period { group: u32, generation: u32 },
+    Period {
+        group: u32,
+        generation: u32,
+    },
     /// Unused quota that CPUs gave back is handed out.
-    Slack { group: u32 },
-    /// A task's sleep ends.
-    Wake { task: u32, generation: u32 },
-    /// A task begins to exist.
-    Start { task: u32 },
-    /// A workload ends.
-    Stop { workload: u32 },
+    Slack {
+        group: u32,
+    },
+    Wake {
+        task: u32,
+        generation: u32,
+    },
+    Start {
+        task: u32,
+    },
+    Stop {
+        workload: u32,
+    },
     /// sched_ext: a task has been enqueued; the CPU may be idle.
     #[cfg(feature = "thesis")]
-    Enqueue { task: u32, cpu: u32 },
+    Enqueue {
+        task: u32,
+        cpu: u32,
+    },
     /// sched_ext: a CPU dispatches another task, because its own has used up its slice.
     #[cfg(feature = "thesis")]
-    Dispatch { cpu: u32 },
+    Dispatch {
+        cpu: u32,
+    },
     /// weir's scheduler checks all budgets.
     Budgets,
     /// The scheduler of shares charges all flows.
@@ -34,15 +50,14 @@ pub(crate) enum Event {
     Balance,
     /// Bandwidth and limits are noted.
     Window,
-    /// The speed of all CPUs changes.
     Speed,
-    /// The measured time begins.
     Measure,
     /// A fault of the scenario, by position.
-    Fault { index: u32 },
+    Fault {
+        index: u32,
+    },
 }
 
-/// The calendar.
 #[derive(Default)]
 pub(crate) struct EventQueue {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,

@@ -6,7 +6,6 @@
 const BITS: u32 = 5;
 const BUCKETS: usize = (64 << BITS) + 1;
 
-/// A weighted histogram of nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
     /// Up to the last bucket that was ever added to.
@@ -16,7 +15,6 @@ pub struct Histogram {
     squares: f64,
 }
 
-/// The bucket of a value.
 pub(crate) fn bucket(ns: u64) -> usize {
     let octave = 63 - (ns | 1).leading_zeros();
     if octave < BITS {
@@ -26,7 +24,6 @@ pub(crate) fn bucket(ns: u64) -> usize {
     ((shift as usize + 1) << BITS) + ((ns >> shift) as usize - (1 << BITS))
 }
 
-/// The middle of a bucket.
 fn middle(bucket: usize) -> f64 {
     let shift = (bucket >> BITS).saturating_sub(1);
     if bucket < (2 << BITS) {
@@ -36,7 +33,6 @@ fn middle(bucket: usize) -> f64 {
     (mantissa as f64 + 0.5) * (shift as f64).exp2()
 }
 
-/// The smallest value of a bucket.
 fn start(bucket: usize) -> f64 {
     if bucket < (2 << BITS) {
         return bucket as f64;
@@ -47,7 +43,6 @@ fn start(bucket: usize) -> f64 {
 }
 
 impl Histogram {
-    /// Adds `weight` values of `ns`.
     pub fn add(&mut self, ns: f64, weight: f64) {
         self.add_at(bucket(ns as u64), ns, weight);
     }
@@ -65,17 +60,14 @@ impl Histogram {
         }
     }
 
-    /// How many values there are.
     pub fn count(&self) -> f64 {
         self.total
     }
 
-    /// Their mean (exact, not from buckets).
     pub fn mean_ns(&self) -> Option<f64> {
         (self.total > 0.0).then(|| self.sum / self.total)
     }
 
-    /// Their standard deviation, of the population.
     pub fn stddev_ns(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
         Some((self.squares / self.total - mean * mean).max(0.0).sqrt())
@@ -101,7 +93,6 @@ impl Histogram {
         full.map(|(i, w)| (start(i), start(i + 1), *w))
     }
 
-    /// Adds all of another.
     pub fn merge(&mut self, other: &Histogram) {
         if self.weights.len() < other.weights.len() {
             self.weights.resize(other.weights.len(), 0.0);
@@ -114,7 +105,6 @@ impl Histogram {
         self.squares += other.squares;
     }
 
-    /// Takes all that was added away.
     pub fn clear(&mut self) {
         *self = Histogram::default();
     }

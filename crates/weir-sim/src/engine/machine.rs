@@ -31,18 +31,15 @@ use std::collections::VecDeque;
 /// Less than this many lines or nanoseconds is nothing.
 const EPSILON: f64 = 1e-3;
 
-/// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// Not begun, or ended.
     Off,
     /// Asleep, or waiting for work.
     Sleeping,
-    /// Waits for a lock.
     Blocked,
     /// Runnable on this CPU's queue.
     Queued(u32),
-    /// On this CPU.
     Running(u32),
     /// Its group has no quota on this CPU.
     Throttled(u32),
@@ -50,7 +47,6 @@ pub(crate) enum At {
     Dispatchable,
 }
 
-/// A thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub workload: u32,
@@ -64,7 +60,6 @@ pub(crate) struct Task {
     pub lag: f64,
     /// Its deadline when it was picked: up to there no task takes the CPU from it while it is eligible.
     pub protected: f64,
-    /// When it went to sleep.
     pub slept_at: u64,
     /// sched_ext: CPU time left of the slice.
     pub slice_ns: u64,
@@ -86,7 +81,6 @@ pub(crate) struct Task {
     pub given: f64,
 }
 
-/// A hardware thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cpu {
     pub current: Option<u32>,
@@ -127,7 +121,6 @@ pub(crate) struct Lock {
     pub waiting: VecDeque<u32>,
 }
 
-/// Facts of the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub threads_per_core: u32,
@@ -139,7 +132,6 @@ pub(crate) struct Shape {
     pub window_ns: u64,
 }
 
-/// The machine.
 pub(crate) struct Machine {
     pub now: u64,
     pub shape: Shape,
@@ -150,7 +142,6 @@ pub(crate) struct Machine {
     pub disks: Vec<DmaDisk>,
     pub fluid: Fluid,
     pub queue: EventQueue,
-    /// What schedules ordinary tasks.
     pub ordinary: &'static dyn CpuScheduler,
     /// State of one of the thesis's schedulers, while it is that.
     #[cfg(feature = "thesis")]
@@ -160,7 +151,6 @@ pub(crate) struct Machine {
     /// State of the scheduler of shares, while it is that.
     pub drfq: Option<Box<DrfqSched>>,
     pub rng: Rng,
-    /// The speed of all CPUs changes.
     pub speed_changes: Option<SpeedChanges>,
     pub idle_count: usize,
     /// Tasks that wait for a CPU.
@@ -258,6 +248,8 @@ impl Machine {
         }
     }
 
+    /// Lets an event happen. Events of ticks and wake-ups carry the number of the plan that they belong to: a
+    /// plan that was changed leaves its event in the queue, and the event is void when it comes.
     fn handle(&mut self, event: Event) {
         match event {
             Event::Tick { cpu, generation } => {
@@ -339,7 +331,7 @@ impl Machine {
             }
         }
         dma::end_blocks(self);
-        // Also where the mix stayed the same.
+        // This is done also where the mix stayed the same.
         self.fluid.refresh();
         self.next_end = self.earliest_end();
     }
@@ -348,7 +340,6 @@ impl Machine {
         (self.shape.threads_per_core == 2).then_some(cpu ^ 1)
     }
 
-    /// What a CPU executes.
     fn work_on(&self, cpu: u32) -> Option<Work> {
         let task = self.cpus[cpu as usize].current?;
         Some(self.tasks[task as usize].work)
@@ -382,7 +373,6 @@ impl Machine {
         dma::settle_disks(self);
     }
 
-    /// A CPU begins with a task.
     pub(crate) fn put_on(&mut self, cpu: u32, task: u32) {
         debug_assert!(self.cpus[cpu as usize].current.is_none());
         self.idle_count -= 1;
@@ -413,7 +403,7 @@ impl Machine {
         Some(task)
     }
 
-    /// The task on the sibling may be of another kind now.
+    /// The task on the sibling may have another kind now, because this CPU's task has changed.
     fn change_sibling_of(&mut self, cpu: u32) {
         if let Some(sibling) = self.sibling(cpu) {
             self.rekind(sibling);

@@ -6,11 +6,9 @@
 pub(crate) enum Work {
     /// Moving lines from or to a device, as this class does it.
     Access(u32),
-    /// Computing.
     Compute,
 }
 
-/// One phase.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Phase {
     pub what: What,
@@ -20,10 +18,8 @@ pub(crate) struct Phase {
     pub times: u32,
 }
 
-/// Kinds of phase.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
-    /// Blocks of lines.
     Access {
         class: u32,
         /// Lines of one block at the device.
@@ -32,7 +28,7 @@ pub(crate) enum What {
         every_ns: Option<f64>,
         /// CPU time used for something else after each block.
         think_ns: f64,
-        /// Held during a block.
+        /// The lock that is held during a block.
         lock: Option<u32>,
     },
     /// Computing, in pieces of this much CPU time (at full speed); endless without.
@@ -57,7 +53,6 @@ pub(crate) enum What {
 pub(crate) struct Cursor {
     pub phase: usize,
     pub stage: Stage,
-    /// End of this phase.
     pub until: u64,
     /// Blocks or pieces left of it.
     pub left: u32,
@@ -67,33 +62,29 @@ pub(crate) struct Cursor {
     pub issued: u64,
 }
 
-/// Between which steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The phase begins.
     #[default]
     Enter,
     /// A block or chunk may begin.
     Ready,
-    /// It is due now.
     Issue,
-    /// The lock is held.
     Locked,
-    /// It is done.
     Done,
 }
 
-/// What a task does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Step {
     /// Run for this much: lines, or nanoseconds at full speed.
     Run(Work, f64),
-    /// Sleep until then.
     Sleep(u64),
     /// Wait to be given work.
     Wait,
-    /// Take this lock.
     Lock(u32),
     /// Sleep until a disk has moved so many lines.
-    Dma { disk: u32, class: u32, lines: f64 },
+    Dma {
+        disk: u32,
+        class: u32,
+        lines: f64,
+    },
 }

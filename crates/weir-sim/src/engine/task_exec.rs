@@ -13,7 +13,6 @@ const BACKLOG_NS: f64 = 1e9;
 /// A program without any work would go round for ever: after so many empty phases it sleeps a tick.
 const EMPTY_PHASES_MAX: u32 = 64;
 
-/// A task begins to exist.
 pub(crate) fn begin(m: &mut Machine, task: u32) {
     let t = &mut m.tasks[task as usize];
     if t.at == At::Off && m.workloads[t.workload as usize].is_alive {
@@ -120,7 +119,6 @@ pub(crate) fn give(m: &mut Machine, task: u32, ns: f64) {
     }
 }
 
-/// Ends a workload.
 pub(crate) fn stop(m: &mut Machine, workload: u32) {
     m.workloads[workload as usize].is_alive = false;
     for task in m.workloads[workload as usize].tasks.clone() {
@@ -218,11 +216,13 @@ fn step_of(m: &mut Machine, task: u32, workload: usize, what: &What) -> Option<S
             lock,
         } => {
             let every = every_ns.unwrap_or(0.0);
-            block(m, task, (class, lines), every, think_ns, lock)
+            block(m, task, class, lines, every, think_ns, lock)
         }
     }
 }
 
+/// The next step of a piece of computing, with its lock around it where it has one. A piece is cut off at the
+/// end of its phase, also one that is endless.
 fn chunk(m: &mut Machine, task: u32, chunk_ns: f64, lock: Option<u32>) -> Option<Step> {
     let now = m.now;
     let cursor = &mut m.tasks[task as usize].cursor;
@@ -279,10 +279,15 @@ fn disk_block(m: &mut Machine, task: u32, moved: Step, think_ns: f64) -> Option<
     Some(moved)
 }
 
+/// The next step of a block: it waits until it is due, takes the lock, moves its lines, gives the lock back
+/// and thinks. Its latency is counted from the moment it is issued, so that waiting for the lock is a part of
+/// it and thinking is not. A task that is late has its next blocks due at once, but catches up [`BACKLOG_NS`]
+/// at most.
 fn block(
     m: &mut Machine,
     task: u32,
-    (class, lines): (u32, f64),
+    class: u32,
+    lines: f64,
     every_ns: f64,
     think_ns: f64,
     lock: Option<u32>,
@@ -300,7 +305,7 @@ fn block(
             if cursor.due > now as f64 {
                 return Some(Step::Sleep(ceil_ns(cursor.due).min(cursor.until)));
             }
-            block(m, task, (class, lines), every_ns, think_ns, lock)
+            block(m, task, class, lines, every_ns, think_ns, lock)
         }
         Stage::Issue => {
             if now >= cursor.until {
@@ -311,7 +316,7 @@ fn block(
             cursor.stage = Stage::Locked;
             match lock {
                 Some(lock) => Some(Step::Lock(lock)),
-                None => block(m, task, (class, lines), every_ns, think_ns, lock),
+                None => block(m, task, class, lines, every_ns, think_ns, lock),
             }
         }
         Stage::Locked => {
@@ -328,7 +333,7 @@ fn block(
             if think_ns > 0.0 {
                 return Some(Step::Run(Work::Compute, think_ns));
             }
-            block(m, task, (class, lines), every_ns, think_ns, lock)
+            block(m, task, class, lines, every_ns, think_ns, lock)
         }
     }
 }

@@ -39,7 +39,6 @@ const PERIOD_MAX_NS: f64 = 1e9;
 /// Period of limits where none is configured.
 const PERIOD: Nanos = Nanos::from_millis(10);
 
-/// The host.
 pub struct SimPlatform {
     pub(crate) machine: Machine,
     pub(crate) labels: Vec<Label>,
@@ -129,7 +128,6 @@ impl SimPlatform {
         }
     }
 
-    /// Virtual time.
     pub fn now(&self) -> Nanos {
         Nanos(self.machine.now)
     }
@@ -139,7 +137,6 @@ impl SimPlatform {
         self.room.shortage()
     }
 
-    /// weir computes.
     pub(crate) fn spend(&mut self, ns: f64) {
         let latest = self.machine.now + 1_000_000_000;
         task_exec::give(&mut self.machine, self.daemon, ns);
@@ -230,9 +227,10 @@ impl SimPlatform {
                 let now = fluid.totals(device).latency_sum();
                 let (lines, sum) = (now.0 - before.0, now.1 - before.1);
                 *before = now;
-                let mean_ns = match lines > 0.0 {
-                    true => Reading::new(at, Nanos((sum / lines) as u64)),
-                    false => Reading::missing(at, Missing::Lost("no line was moved".into())),
+                let mean_ns = if lines > 0.0 {
+                    Reading::new(at, Nanos((sum / lines) as u64))
+                } else {
+                    Reading::missing(at, Missing::Lost("no line was moved".into()))
                 };
                 LatencyReading {
                     id: DeviceId(device as u32),
@@ -243,7 +241,6 @@ impl SimPlatform {
         seen.collect()
     }
 
-    /// Position of a workload by id.
     pub(crate) fn position(&self, id: &WorkloadId) -> Option<usize> {
         self.find(id)
     }
@@ -371,6 +368,9 @@ impl Platform for SimPlatform {
         }
     }
 
+    /// Carries a plan out by `cpu.max`. Each write waits for the next refill of its group, so writes are made
+    /// in the order of those refills and not in the plan's; outcomes are returned in the plan's. Refills of
+    /// new limits are looked for after all writes, because that takes a period in which the machine goes on.
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
         if self.options.backend != Backend::CpuMax {
             return self.apply_budgets(plan);

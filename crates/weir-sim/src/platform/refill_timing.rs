@@ -11,7 +11,7 @@ use crate::engine::machine::Machine;
 use crate::engine::rng::Rng;
 use crate::platform::SimPlatform;
 
-/// Polls of the counter of periods in one period: how exactly a moment is known.
+/// Polls of the counter of periods in one period: a moment of refill is known to that part of a period.
 const POLLS_PER_PERIOD: u64 = 16;
 /// With more limits than this, bursts are spread by their number alone.
 const STAGGERED_MAX: usize = 32;
@@ -59,7 +59,8 @@ impl Refills {
         self.known[index] = None;
     }
 
-    /// Whether nothing needs to be found out.
+    /// Whether the moment of the group's refill is known, or does not matter because writes do not wait for
+    /// it.
     pub(crate) fn knows(&self, machine: &Machine, index: usize) -> bool {
         !self.waits || self.offset(machine, index).is_some()
     }
@@ -107,6 +108,13 @@ impl SimPlatform {
         }
     }
 
+    /// Moves refills of new limits apart, so that the workloads do not all run at the beginning of the same
+    /// period.
+    ///
+    /// The first limits are spread evenly over the period, from where the first of them is. Later ones go
+    /// into the middle of the largest gap that is left, because those before them stay where they are. A
+    /// shift that is smaller than a refill is known ([`POLLS_PER_PERIOD`]) is not made. Each shift is two
+    /// writes: a period that is longer by it, and a period later the ordinary one again.
     fn move_apart(&mut self, new: &[usize]) {
         let period = self.period_ns;
         let own = |i: &usize| {
@@ -125,9 +133,10 @@ impl SimPlatform {
         let (begin, count) = (movable.first().map_or(0, |m| m.0), movable.len() as u64);
         let mut steps = Vec::new();
         for (rank, (offset, index)) in movable.into_iter().enumerate() {
-            let target = match is_first {
-                true => (begin + rank as u64 * (period / count)) % period,
-                false => middle_of_gap(&taken, period),
+            let target = if is_first {
+                (begin + rank as u64 * (period / count)) % period
+            } else {
+                middle_of_gap(&taken, period)
             };
             taken.push(target);
             let shift = (target + period - offset) % period / 1000 * 1000;

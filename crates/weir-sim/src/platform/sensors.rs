@@ -19,7 +19,6 @@ use weir_scenario::simulated::Sensors;
 /// What is known of a workload's accesses, in the fields of an observation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Accesses {
-    /// Of each event.
     pub counts: Option<EventCounts>,
     /// Cumulative bytes of a group that were loaded and stored.
     pub sampled: Option<[Bytes; 2]>,
@@ -47,7 +46,6 @@ impl AccessSource {
         }
     }
 
-    /// What is counted of each workload's tasks.
     pub(crate) fn events(&self) -> Vec<TaskEvent> {
         let AccessSource::Counts(counts) = self else {
             return Vec::new();
@@ -87,7 +85,7 @@ const COUNTS_WORST: f64 = 2.0;
 
 /// Accesses that the CPU counts for each task.
 pub(crate) struct Counts {
-    /// By workload: the errors of its reads and of its stores as factors.
+    /// For each workload, the errors of its reads and of its stores as factors.
     biases: Vec<[f64; 2]>,
     tells_stores: bool,
     /// Cumulative bytes so far, by workload and group: truth, and what was counted of it.
@@ -157,7 +155,6 @@ fn moved(machine: &Machine, workload: usize, group: u32) -> [f64; 2] {
 /// A group; cumulative bytes read and written; what was counted or sampled of them.
 type Row = (u32, [f64; 2], [f64; 2]);
 
-/// The samplers of all workloads.
 pub(crate) struct Samplers {
     settings: Sensors,
     /// For each workload: calibration error as a factor, random numbers.

@@ -107,7 +107,6 @@ impl SimPlatform {
         OutcomeKind::Applied
     }
 
-    /// It is limited no more.
     pub(crate) fn end_budget(&mut self, index: usize) -> OutcomeKind {
         if !std::mem::take(&mut self.held[index]) {
             return OutcomeKind::Unchanged;

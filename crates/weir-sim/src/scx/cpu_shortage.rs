@@ -11,7 +11,6 @@ use weir_core::rates::bandwidth::Ewma;
 const SMOOTH_NS: f64 = 1e9;
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// What was seen so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CpuRoom {
     /// Ordinary tasks of others that run or wait for a CPU.

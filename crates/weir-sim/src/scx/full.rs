@@ -42,15 +42,14 @@ pub(crate) struct Share {
     pub sum: u64,
 }
 
-/// Virtual time.
 pub(crate) struct Full {
     /// The furthest that any task has begun to run at.
     vtime_now: u64,
-    /// By task.
+    /// One entry for each task of the machine.
     members: Vec<FullModeTask>,
-    /// By position of the workload.
+    /// One entry for each workload, at its position.
     shares: Vec<Share>,
-    /// By CPU.
+    /// For each CPU, the run that goes on there.
     runs: Vec<Option<Run>>,
 }
 
@@ -83,13 +82,11 @@ impl Full {
         member.counted = member.weight;
     }
 
-    /// It sleeps, or ends.
     pub(crate) fn end_to_want(&mut self, task: u32, workload: usize) {
         let member = &mut self.members[task as usize];
         self.shares[workload].sum -= std::mem::take(&mut member.counted);
     }
 
-    /// Its place in the queue.
     pub(crate) fn place(&mut self, task: u32) -> u64 {
         let member = &mut self.members[task as usize];
         member.vtime = weir_sched::vtime_resume(member.vtime, self.vtime_now, WAKEUP_CREDIT_NS);
@@ -104,7 +101,6 @@ impl Full {
         member.vtime
     }
 
-    /// A task begins to run.
     pub(crate) fn begin(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
         let vtime = self.place(task);
         self.run_from(cpu, workload, now, vtime);
@@ -116,7 +112,6 @@ impl Full {
         self.runs[cpu as usize] = Some(Run { since, vtime, sum });
     }
 
-    /// It stops.
     pub(crate) fn end(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
         let grown = self.grown(cpu, task, workload, now);
         self.members[task as usize].vtime += grown;

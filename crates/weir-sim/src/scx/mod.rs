@@ -33,7 +33,6 @@ use full::Full;
 use partial::Partial;
 use std::collections::VecDeque;
 
-/// What goes for one mode only.
 pub(crate) enum Rule {
     Partial(Partial),
     Full(Full),
@@ -42,11 +41,9 @@ pub(crate) enum Rule {
 /// Why a task comes to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes {
-    /// It woke.
     Awake,
     /// A task of a higher class took its CPU (`SCX_ENQ_REENQ`).
     Displaced,
-    /// Its slice is over.
     SliceOver,
 }
 
@@ -61,19 +58,18 @@ impl RunQueue {
     }
 }
 
-/// The scheduler's state.
 pub(crate) struct Ext {
     pub stats: SchedStats,
     pub rule: Rule,
     queue: RunQueue,
-    /// By position of the workload: its parked tasks, and since when.
+    /// For each workload, at its position: its parked tasks, and since when each is parked.
     pub parked: Vec<VecDeque<(u32, u64)>>,
     /// Device of each monitoring group.
     pub devices: Vec<usize>,
     pub ticked_ns: u64,
     /// The workload that is checked first at the next tick.
     pub next: usize,
-    /// By position of the workload: time its tasks were parked.
+    /// For each workload, at its position: the time that its tasks were parked.
     pub parked_ns: Vec<u64>,
 }
 
@@ -92,7 +88,7 @@ impl Ext {
         }
     }
 
-    /// To the run queue, at its place in virtual time where there is one, which is returned.
+    /// Puts a task into the run queue, at its place in virtual time where there is one, which is returned.
     pub(crate) fn queue_up(&mut self, task: u32) -> u64 {
         self.queue_at(task, Full::place)
     }
@@ -125,7 +121,6 @@ impl Ext {
     }
 }
 
-/// The class.
 pub(crate) struct WeirScheduler;
 
 impl CpuScheduler for WeirScheduler {
@@ -194,7 +189,6 @@ impl CpuScheduler for WeirScheduler {
     }
 }
 
-/// Whether a task is scheduled by weir.
 #[inline]
 pub(crate) fn has(m: &Machine, task: u32) -> bool {
     let t = &m.tasks[task as usize];
@@ -218,7 +212,7 @@ pub(crate) fn throttled_ns(m: &Machine, workload: usize) -> u64 {
     parked + m.workloads[workload].quota.stat(m.now).throttled_ns
 }
 
-/// To the run queue, or to the parking queue of its workload.
+/// Puts a task into the run queue, or into the parking queue of its workload.
 pub(crate) fn enqueue(m: &mut Machine, task: u32, comes: Comes) {
     let (now, workload) = (m.now, m.tasks[task as usize].workload as usize);
     m.tasks[task as usize].at = At::Dispatchable;

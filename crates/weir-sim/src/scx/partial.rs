@@ -20,7 +20,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// As Linux 7.0 and later have it.
+    /// The server's figures in Linux 7.0 and later.
     pub(crate) const USUAL: Server = Server {
         runtime_ns: 50_000_000,
         period_ns: 1_000_000_000,
@@ -35,8 +35,8 @@ impl Server {
 /// What the kernel does for tasks that rank below others.
 pub(crate) struct Partial {
     server: Server,
-    /// By CPU: since when no task of ours ran there although one waits there, and until when the
-    /// server protects the running task.
+    /// For each CPU: since when no task of ours ran there although one waits there, and until when the server
+    /// protects the running task.
     starved: Vec<Option<u64>>,
     served: Vec<u64>,
 }

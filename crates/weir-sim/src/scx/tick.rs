@@ -11,6 +11,11 @@ use crate::engine::machine::Machine;
 
 impl Ext {
     /// Moves those parked tasks of a workload that may go to the run queue: them and their virtual times.
+    ///
+    /// Two kinds may go, in the order in which they were parked: as many as the workload's budget and the
+    /// device's set-point can feed, and those that have been parked for so long that they run whatever the
+    /// debt is. The second kind keeps a task with a tiny budget from being parked until the kernel's watchdog
+    /// unloads the scheduler.
     fn release(&mut self, workload: usize, now: u64) -> Vec<(u32, u64)> {
         let waiting = self.parked[workload].len() as u64;
         let starvation_ns = self.stats.settings.starvation_ns(waiting);
@@ -50,7 +55,8 @@ pub(crate) fn load(m: &mut Machine, ext: Ext) {
     m.ext = Some(Box::new(ext));
 }
 
-/// The tick.
+/// One tick, in the order of the BPF program: CPUs are charged first, so that each workload's run time is
+/// known; the device's bytes are shared out by it; throttled tasks are preempted; parked ones are released.
 pub(crate) fn budgets(m: &mut Machine) {
     for cpu in 0..m.cpus.len() as u32 {
         if scx::current_on(m, cpu).is_some() {

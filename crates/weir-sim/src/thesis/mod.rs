@@ -28,7 +28,6 @@ pub(crate) fn controllers() -> [ControllerKind; 5] {
     ]
 }
 
-/// One of the thesis's schedulers.
 pub(crate) fn run_sched_ext(
     scenario: &Scenario,
     which: ScxVariant,

@@ -44,7 +44,6 @@ const ENQUEUE_NS: u64 = 10_700;
 const TICK_SPREAD_NS: usize = 2_000;
 /// Weight of a new value.
 pub(crate) const ALPHA: f64 = weir_sched::THESIS_ALPHA_TENTHS as f64 / 10.0;
-/// Lowest limit.
 pub(crate) const LIMIT_MIN: f64 = weir_sched::THESIS_LIMIT_MIN_PERCENT as f64 / 100.0;
 const NORMAL: f64 = 100.0;
 
@@ -54,7 +53,7 @@ pub enum LimitRule {
     /// The last limit × threshold ÷ bandwidth, as eq. 4 says.
     #[default]
     OfLastLimit,
-    /// Threshold ÷ bandwidth alone.
+    /// The limit is threshold ÷ bandwidth alone.
     OfNothing,
     /// The CPU time that the task had since its last enqueue, as a part of that time, × threshold ÷
     /// bandwidth: the text of 4.3.3.2 has a limit "multiplied with the current CPU usage".
@@ -64,7 +63,6 @@ pub enum LimitRule {
 /// Readings of the thesis's text that another reading may replace, to see what hangs on them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScxReading {
-    /// What a limit is computed from.
     pub limit_rule: LimitRule,
     /// How long `enqueue` takes until the task is in its queue.
     pub enqueue_ns: u64,
@@ -79,16 +77,13 @@ impl Default for ScxReading {
     }
 }
 
-/// How often the scheduler was entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SchedulerCalls {
-    /// Calls of `enqueue`.
     pub enqueues: u64,
     /// Those that read the device's counters.
     pub counter_reads: u64,
 }
 
-/// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScxVariant {
     /// Round robin with scaled slices (5.4.1.3).
@@ -99,13 +94,11 @@ pub enum ScxVariant {
     ThrottleQueue,
 }
 
-/// The scheduler's state.
 pub(crate) struct ThesisSched {
     variant: ScxVariant,
     reading: ScxReading,
-    /// Calls so far.
     pub(crate) calls: SchedulerCalls,
-    /// Of each task: when it was enqueued last, and its CPU time then.
+    /// For each task: when it was enqueued last, and its CPU time then.
     enqueued: Vec<(u64, u64)>,
     set_point: f64,
     queue: VecDeque<u32>,

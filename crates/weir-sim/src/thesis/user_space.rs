@@ -31,14 +31,13 @@ const ITERATION_NS: u64 = 30_800_000;
 const CPU_NS: f64 = 0.09 * 150e6;
 const QUOTA_NS: u64 = 1_000_000;
 
-/// The controller and its machine.
 pub(crate) struct UserSpaceLoop {
     pub machine: Machine,
     pub labels: Vec<Label>,
     daemon: u32,
     samplers: Samplers,
     set_point: f64,
-    /// Which of the two rules; nothing only observes.
+    /// Whether each limit falls by a part of its own (`balance`) or all by the same. None: it only observes.
     is_individual: Option<bool>,
     cpu_ns: f64,
     /// When counters were read last.
@@ -59,9 +58,9 @@ pub struct EstimatePoint {
     pub at_ms: f64,
     /// The process, by the name of its workload.
     pub workload: String,
-    /// By samples alone (thesis, figure 7).
+    /// The estimate from samples alone (thesis, figure 7).
     pub sampled_bytes_per_sec: f64,
-    /// By samples and the counters of its group (equation 3; figure 8).
+    /// The estimate from samples and the counters of the group (thesis, equation 3 and figure 8).
     pub combined_bytes_per_sec: f64,
 }
 

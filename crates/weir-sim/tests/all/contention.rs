@@ -131,7 +131,7 @@ fn a_realtime_task_never_waits_and_is_never_limited() {
         let micros = |q: f64| m.light_blocks.quantile_ns(q).expect("blocks") / 1e3;
         assert!(micros(0.999) < micros(0.5) * 1.1, "{}", variant.name());
     }
-    // As a heavy user of the CPU it takes all of it, whatever its quota.
+    // It uses the CPU heavily and takes all of it, whatever its quota.
     let both = spinner("limited", "heavy", "realtime = true") + &spinner("other", "light", "");
     let limit = CpuMax {
         quota_ns: 1_000_000,

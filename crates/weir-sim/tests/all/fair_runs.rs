@@ -32,7 +32,6 @@ pub fn shared(scenario: &Scenario, variant: SharesVariant) -> RunMetrics {
     run(scenario, &ControllerKind::Shares(variant), 1).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The run of [`scenario`].
 pub fn kept(name: &str, variant: SharesVariant) -> Arc<RunMetrics> {
     let cell = {
         let mut all = KEPT.lock().unwrap_or_else(|broken| broken.into_inner());

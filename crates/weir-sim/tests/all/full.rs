@@ -34,7 +34,7 @@ fn reader(name: &str, keys: &str) -> String {
     )
 }
 
-/// Sleeps most of the time.
+/// A workload that sleeps most of the time.
 fn sleeper(name: &str) -> String {
     format!(
         "[[workload]]\nname = \"{name}\"\nrole = \"light\"\n[[workload.phase]]\nkind = \"compute\"\n\
@@ -74,7 +74,7 @@ fn a_task_that_computes_gets_its_weight() {
     }
 }
 
-/// As in the testbed: two tasks with 300 together beside six with about 100, on two CPUs.
+/// The same setting as in the testbed: two tasks with 300 together beside six with about 100, on two CPUs.
 #[test]
 fn a_workload_gets_its_weight_however_many_tasks_it_has() {
     let both = spinner("few", "threads = 2\nweight = 150.0")

@@ -156,7 +156,9 @@ struct Compared {
 fn light_users_do_not_wait_behind_limited_ones(
     text: &str,
     measure_sec: f64,
-    (p99_max, alone_max, bias_max): (f64, f64, f64),
+    p99_max: f64,
+    alone_max: f64,
+    bias_max: f64,
 ) -> Compared {
     let scenario = scenario(text, &[], measure_sec);
     let without = runs(&scenario, &ControllerKind::None, SEEDS);
@@ -187,7 +189,7 @@ fn light_users_do_not_wait_behind_limited_ones(
 /// fewer workers nothing is left of the waits.
 #[test]
 fn light_users_wait_less_behind_readers_that_come_and_go() {
-    let full = light_users_do_not_wait_behind_limited_ones(ON_OFF, 24.0, (2.4, 0.96, 0.035));
+    let full = light_users_do_not_wait_behind_limited_ones(ON_OFF, 24.0, 2.4, 0.96, 0.035);
     let free = scenario(ON_OFF, &[("count = 39", "count = 36")], 24.0);
     for variant in [
         ControllerKind::weir(&free),
@@ -200,7 +202,7 @@ fn light_users_wait_less_behind_readers_that_come_and_go() {
 
 #[test]
 fn light_users_wait_less_behind_writers() {
-    light_users_do_not_wait_behind_limited_ones(WRITES, 20.0, (2.2, 0.85, 0.005));
+    light_users_do_not_wait_behind_limited_ones(WRITES, 20.0, 2.2, 0.85, 0.005);
 }
 
 #[test]
@@ -218,14 +220,14 @@ fn light_users_do_not_wait_behind_workloads_in_phases() {
 
 #[test]
 fn many_light_users_do_not_wait_behind_big_ones() {
-    light_users_do_not_wait_behind_limited_ones(SMALL, 20.0, (1.07, 1.0, 0.005));
+    light_users_do_not_wait_behind_limited_ones(SMALL, 20.0, 1.07, 1.0, 0.005);
 }
 
 /// Also: a limit's period that is a multiple of what programs wake at makes some of them meet a burst of a
 /// limited reader at each wake-up, 5 ms here. The default is not.
 #[test]
 fn a_light_user_does_not_wait_behind_heavy_readers() {
-    let usual = light_users_do_not_wait_behind_limited_ones(BUSY, 60.0, (1.03, 0.8, 0.005));
+    let usual = light_users_do_not_wait_behind_limited_ones(BUSY, 60.0, 1.03, 0.8, 0.005);
     let (without, alone) = (usual.without.p99_us, usual.alone.p99_us);
     // 72 seeds have 18 % more than without control.
     assert!(alone < 1.2 * without, "{alone} and {without}");

@@ -25,7 +25,8 @@ fn pair(scenario: &Scenario, backend: Backend, seed: u64) -> [RunMetrics; 2] {
 fn is_as_promised(
     scenario: &Scenario,
     backend: Backend,
-    (latency_max, p99_max): (f64, f64),
+    latency_max: f64,
+    p99_max: f64,
     seed: u64,
 ) {
     let [free, held] = pair(scenario, backend, seed);
@@ -51,19 +52,19 @@ fn is_as_promised(
 fn an_idle_machine_is_held_at_the_set_point() {
     for seed in 1..=5 {
         // A quantile is up to 3.2 % off: the next bucket after 2.0 is 2.067.
-        is_as_promised(&scenario(IDLE), Backend::SchedExt, (0.5, 2.1), seed);
-        is_as_promised(&scenario(IDLE), Backend::SchedExtFull, (0.5, 2.1), seed);
+        is_as_promised(&scenario(IDLE), Backend::SchedExt, 0.5, 2.1, seed);
+        is_as_promised(&scenario(IDLE), Backend::SchedExtFull, 0.5, 2.1, seed);
     }
 }
 
-/// With all ordinary tasks in one queue limited tasks do not wait behind the others: the set-point is held
-/// without the kernel's help, a reader is never away for long, and the work beside has more than without
+/// When all ordinary tasks are in one queue, limited tasks do not wait behind the others: the set-point is
+/// held without the kernel's help, a reader is never away for long, and the work beside has more than without
 /// control.
 #[test]
 fn a_saturated_machine_is_held_in_full_mode() {
     let scenario = scenario(SATURATED);
     for seed in 1..=5 {
-        is_as_promised(&scenario, Backend::SchedExtFull, (0.53, 2.0), seed);
+        is_as_promised(&scenario, Backend::SchedExtFull, 0.53, 2.0, seed);
         let [free, held] = pair(&scenario, Backend::SchedExtFull, seed);
         let rmse = held.bandwidth.rmse_ratio;
         assert!(rmse < 0.012, "seed {seed}: RMSE {rmse}");
@@ -87,7 +88,8 @@ fn a_saturated_machine_is_held_if_the_kernel_serves_limited_tasks() {
         is_as_promised(
             &scenario(SATURATED),
             Backend::SchedExtServed,
-            (0.53, 2.1),
+            0.53,
+            2.1,
             seed,
         );
     }
@@ -114,7 +116,7 @@ fn a_saturated_machine_is_refused_with_the_reason() {
     }
 }
 
-/// With some workers fewer the limited readers have what they need, and nothing is refused.
+/// When there are some workers fewer, the limited readers have what they need, and nothing is refused.
 #[test]
 fn a_machine_with_cpus_for_limited_tasks_is_not_refused() {
     let mut scenario = scenario(SATURATED);

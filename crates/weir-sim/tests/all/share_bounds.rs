@@ -28,7 +28,7 @@ fn scenarios_of_shares_keep_their_bounds() {
     assert!(bounds >= 35, "only {bounds} bounds");
 }
 
-/// Of windows of 100 ms, relative to the mean.
+/// Scatter of windows of 100 ms, relative to the mean.
 fn scatter(series: &[f64]) -> f64 {
     let mean = series.iter().sum::<f64>() / series.len() as f64;
     let squares: f64 = series.iter().map(|x| (x - mean).powi(2)).sum();

@@ -113,8 +113,8 @@ fn speeds_that_cannot_be_are_refused() {
     }
 }
 
-/// By eq. 4 an overload that slices cannot end drives limits to their floor; limits of the used CPU time go
-/// on changing.
+/// By the thesis's equation 4 an overload that slices cannot end drives limits to their floor; limits
+/// computed from the used CPU time go on changing.
 #[test]
 fn another_reading_of_the_text_is_another_scheduler() {
     let reading = |limit_rule| {

@@ -12,7 +12,6 @@ use weir_core::seam::observation::LatencyReading;
 use weir_core::seam::plan::{ActionKind, Outcome, Plan};
 use weir_core::{DeviceId, Nanos, WorkloadId};
 
-/// Lines in the making.
 pub struct Live {
     devices: Influx<()>,
     workloads: Influx<()>,

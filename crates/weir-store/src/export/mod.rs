@@ -11,7 +11,6 @@ pub(crate) mod snapshot;
 mod tables;
 
 use crate::error::StoreError;
-use crate::format1::renamed;
 use crate::open;
 use crate::reader::Recording;
 use crate::writer::signed;
@@ -23,31 +22,23 @@ use tables::Source;
 
 pub use influx_live::Live;
 
-/// What is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
-    /// Figures of workloads over spans.
     Workloads,
-    /// Figures of devices over spans.
     Devices,
-    /// Limits that were set and released.
     Actions,
 }
 
-/// How.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// RFC 4180, with a line of titles.
     Csv,
     /// One JSON object a line.
     JsonLines,
-    /// InfluxDB line protocol.
     Influx,
-    /// Apache Parquet.
     Parquet,
 }
 
-/// Which part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// One session; nothing is all of them.
@@ -66,7 +57,6 @@ impl Range {
     }
 }
 
-/// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Whole,
@@ -77,7 +67,6 @@ enum Kind {
 /// A column's name, which ends in its unit, and what it holds.
 type Column = (&'static str, Kind);
 
-/// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 enum Cell {
     Missing,
@@ -86,7 +75,6 @@ enum Cell {
     Text(String),
 }
 
-/// A format.
 trait Sink {
     fn row(&mut self, cells: &[Cell]) -> Result<(), StoreError>;
     /// The end of the file, if it has one.
@@ -182,13 +170,7 @@ fn rows_of(
         cells.clear();
         for (index, (column, kind)) in source.columns.iter().enumerate() {
             let what = || format!("{column} in row {place} of {group} of {name}");
-            let cell = match cell(row, index + 1, *kind) {
-                // Earlier builds had other words.
-                Some(Cell::Text(old)) if *column == "why" => {
-                    Some(Cell::Text(renamed::word("why", old)))
-                }
-                other => other,
-            };
+            let cell = cell(row, index + 1, *kind);
             cells.push(cell.ok_or_else(|| StoreError::damaged(path, what()))?);
         }
         sink.row(&cells)?;

@@ -13,8 +13,6 @@
 //!
 //! A sum covers the numbers of its rows, so that a row in a wrong place is found too. It finds each burst of
 //! up to 32 bits, and of all else all but one of 2^32. It is no defence against intent.
-//!
-//! Nothing here knows a format: one that has rows like these has these sums.
 
 use crc32fast::Hasher;
 use rusqlite::types::ValueRef;
@@ -37,8 +35,8 @@ impl Sum {
             ValueRef::Integer(number) => self.put(b"i", &number.to_le_bytes()),
             // The database gives -0 back as 0.
             ValueRef::Real(number) => self.put(b"r", &(number + 0.0).to_le_bytes()),
-            ValueRef::Text(bytes) => self.long(b"t", &[bytes]),
-            ValueRef::Blob(bytes) => self.long(b"b", &[bytes]),
+            ValueRef::Text(bytes) => self.long(b"t", bytes),
+            ValueRef::Blob(bytes) => self.long(b"b", bytes),
         }
     }
 
@@ -50,9 +48,8 @@ impl Sum {
         self.value(ValueRef::Text(text.as_bytes()));
     }
 
-    /// Bytes that lie in parts, as one value: format 1 has its sum in the middle of them.
-    pub(crate) fn parts(&mut self, parts: &[&[u8]]) {
-        self.long(b"b", parts);
+    pub(crate) fn blob(&mut self, bytes: &[u8]) {
+        self.value(ValueRef::Blob(bytes));
     }
 
     fn put(&mut self, letter: &[u8], bytes: &[u8]) {
@@ -60,12 +57,9 @@ impl Sum {
         self.0.update(bytes);
     }
 
-    fn long(&mut self, letter: &[u8], parts: &[&[u8]]) {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        self.put(letter, &(length as u64).to_le_bytes());
-        for part in parts {
-            self.0.update(part);
-        }
+    fn long(&mut self, letter: &[u8], bytes: &[u8]) {
+        self.put(letter, &(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
     }
 
     pub(crate) fn end(self) -> u32 {

@@ -29,20 +29,18 @@ use zstd::stream::raw::{self, DParameter, InBuffer, Operation, OutBuffer};
 pub(crate) const DOCUMENTS_PER_FRAME: u32 = 32;
 /// Above 1 frames of these documents take more time and are no smaller; below 1 they are larger.
 const LEVEL: i32 = 1;
-/// No document is longer: ten thousand limited workloads have 10 MB.
+/// No document is longer: that of ten thousand limited workloads has 10 MB. A length that a damaged file
+/// states is not believed beyond it.
 const DOCUMENT_MAX_BYTES: usize = 64 << 20;
 /// The window that each decoder should support, 8 MiB (RFC 8878, 3.1.1.1.2). Ours is 512 KiB.
 const WINDOW_LOG_MAX: u32 = 23;
 /// Bytes handed to and fro at once: a block of the format at most.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// A document cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
-    /// It has no JSON form.
     #[error("a document has no JSON form")]
     Json(#[from] serde_json::Error),
-    /// It is longer than a reader takes.
     #[error("a document has {0} bytes; at most {DOCUMENT_MAX_BYTES} can be recorded")]
     TooLong(usize),
     /// The compressor failed, which only a lack of memory explains.
@@ -50,7 +48,6 @@ pub(crate) enum FrameError {
     Zstd(#[from] io::Error),
 }
 
-/// Writes documents.
 pub(crate) struct Encoder {
     zstd: raw::Encoder<'static>,
     text: Vec<u8>,
@@ -78,7 +75,12 @@ impl Encoder {
 
     /// The bytes of a document, and whether it begins a frame.
     ///
+    /// The frame is flushed behind the document, so that the bytes of a row are all of its document, also if
+    /// the program is killed before the next one. After a document that could not be written a new frame
+    /// begins: nothing refers to what is not in the file.
+    ///
     /// # Errors
+    ///
     /// It cannot be written. The next one begins a frame.
     pub(crate) fn add(&mut self, document: &impl Serialize) -> Result<(Vec<u8>, bool), FrameError> {
         let is_key = self.count == 0;

@@ -7,22 +7,19 @@
 //! {…,"recorded":{"first_tick":1,"last_tick":400,"missing_at_end":0,"crc32":"0123abcd"}}
 //! ```
 //!
-//! The sum is of all columns; of `config` up to the sum's digits. Only a row of format 1 may have none.
+//! The sum covers all columns, and `config` up to the sum's digits.
 
 use super::checksum::Sum;
 use super::tick::Start;
-use crate::format1::renamed;
 use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weir_core::Config;
 
-/// The member of `config`.
 const MEMBER: &str = "recorded";
 /// What comes before the digits of the sum.
 const OPENING: &str = "\"crc32\":\"";
-/// What comes after them.
 const CLOSING: &str = "\"}}";
 const DIGITS: usize = 8;
 /// For two numbers in place of `null`, and a time.
@@ -30,10 +27,9 @@ const SPARE_CHARS: usize = 48;
 /// A time of these centuries in the database; none takes no space.
 const TIME_BYTES: usize = 6;
 
-/// Which ticks a session has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Extent {
-    /// The first one's number.
+    /// Number of the session's first tick.
     pub(crate) first_tick: i64,
     /// The last one's, if it ended; less than the first if there are none.
     pub(crate) last_tick: Option<i64>,
@@ -41,7 +37,6 @@ pub(crate) struct Extent {
     pub(crate) missing_at_end: Option<u64>,
 }
 
-/// A row of `session`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionRow {
     pub(crate) id: i64,
@@ -82,7 +77,6 @@ impl SessionRow {
         self.put_sum(extent, length)
     }
 
-    /// Without a sum.
     pub(crate) fn new(id: i64, start: &Start) -> serde_json::Result<SessionRow> {
         Ok(SessionRow {
             id,
@@ -172,15 +166,13 @@ impl SessionRow {
         sum.end()
     }
 
-    /// Which ticks it has, if the row is what was written; nothing of a row without a sum.
+    /// The ticks that it has, if the row is what was written.
     ///
     /// # Errors
-    /// It is not what was written.
-    pub(crate) fn check(&self) -> Result<Option<Extent>, String> {
+    /// It is not what was written, or has no sum.
+    pub(crate) fn check(&self) -> Result<Extent, String> {
         let config: Map<String, Value> = from_json("config", &self.config)?;
-        let Some(recorded) = config.get(MEMBER) else {
-            return Ok(None);
-        };
+        let recorded = config.get(MEMBER).ok_or("it has no checksum")?;
         let wrong = || "its checksum differs".to_owned();
         let closed = self.config.strip_suffix(CLOSING).ok_or_else(wrong)?;
         let place = closed.len().checked_sub(DIGITS).ok_or_else(wrong)?;
@@ -189,19 +181,7 @@ impl SessionRow {
             return Err(wrong());
         }
         let extent = Extent::deserialize(recorded);
-        extent.map(Some).map_err(|error| format!("config: {error}"))
-    }
-
-    /// A row of format 1 with the names of today. Its sum is of the names of then.
-    pub(crate) fn of_today(mut self) -> SessionRow {
-        let new = |root: &str, text: &str| {
-            let value = renamed::rename(root, serde_json::from_str(text).ok()?);
-            serde_json::to_string(&value).ok()
-        };
-        // Text that is no JSON is named where it is read.
-        self.config = new("config", &self.config).unwrap_or(self.config);
-        self.description = new("description", &self.description).unwrap_or(self.description);
-        self
+        extent.map_err(|error| format!("config: {error}"))
     }
 
     /// What it says.
@@ -276,14 +256,14 @@ mod tests {
     #[test]
     fn a_row_says_which_ticks_it_has_and_stays_readable_for_others() {
         let mut row = row();
-        assert_eq!(row.check(), Ok(None));
+        assert!(row.check().is_err(), "it has no sum yet");
         let extent = Extent {
             first_tick: 9,
             last_tick: None,
             missing_at_end: None,
         };
         row.put_sum(&extent, 0).unwrap();
-        assert_eq!(row.check(), Ok(Some(extent)));
+        assert_eq!(row.check(), Ok(extent));
         row.ended_unix_ms = Some(2_000);
         assert!(row.check().is_err(), "it was changed after its sum");
         let ended = Extent {
@@ -292,18 +272,17 @@ mod tests {
             ..extent
         };
         row.put_sum(&ended, 0).unwrap();
-        assert_eq!(row.check(), Ok(Some(ended)));
+        assert_eq!(row.check(), Ok(ended));
         assert_eq!(row.config.matches(MEMBER).count(), 1);
         assert_eq!(row.start().unwrap().config, Config::default());
     }
 
-    /// As of a weir of tomorrow.
     #[test]
     fn settings_that_are_not_known_are_passed_over() {
         let mut row = row();
         row.config.insert_str(1, "\"of_tomorrow\":[1],");
         row.put_sum(&Extent::default(), 0).unwrap();
-        assert_eq!(row.check(), Ok(Some(Extent::default())));
+        assert_eq!(row.check(), Ok(Extent::default()));
         assert_eq!(row.start(), self::row().start());
     }
 
@@ -326,7 +305,7 @@ mod tests {
             };
             row.end(1_767_225_600_000, &ended).unwrap();
             assert_eq!(row.config.len() + TIME_BYTES, before, "{last}");
-            assert_eq!(row.check(), Ok(Some(ended)));
+            assert_eq!(row.check(), Ok(ended));
         }
         row.end(1_767_225_600_000, &extent).unwrap();
         assert_eq!(row.start().unwrap().config, start.config);
@@ -342,15 +321,7 @@ mod tests {
             bytes[place] ^= change;
             let Ok(config) = String::from_utf8(bytes) else { return Ok(()) };
             let harmed = SessionRow { config, ..row.clone() };
-            // Without the member it is as a row of format 1, and says the same; in format 2 that is damage.
-            match harmed.check() {
-                Ok(None) => {
-                    let said = harmed.start();
-                    prop_assert!(said.is_err() || said == row.start());
-                }
-                Ok(Some(_)) => prop_assert!(false, "{}", harmed.config),
-                Err(_) => {}
-            }
+            prop_assert!(harmed.check().is_err(), "{}", harmed.config);
         }
     }
 }

@@ -2,7 +2,6 @@
 //! What is recorded.
 
 use super::checksum::Sum;
-use crate::format1;
 use serde::{Deserialize, Serialize};
 use weir_core::seam::plan::{Outcome, Plan};
 use weir_core::seam::snapshot::SelfCost;
@@ -13,17 +12,11 @@ use weir_core::{Config, Description, Observation};
 pub struct Start {
     /// Wall-clock time, milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
-    /// Version of the weir that records.
     pub writer_version: String,
-    /// Its process id.
     pub writer_pid: u32,
-    /// Time between ticks.
     pub interval_ms: u64,
-    /// The policy's name.
     pub policy: String,
-    /// Settings of the controller.
     pub config: Config,
-    /// The machine.
     pub description: Description,
 }
 
@@ -35,7 +28,8 @@ impl Start {
         seq > last_seq && self.is_like(before)
     }
 
-    /// Whether it may be of the same run, by all but its ticks. Settings of the controller change in a run.
+    /// Whether it may belong to the same run, by all but its ticks. Settings of the controller change in a
+    /// run.
     pub fn is_like(&self, before: &Start) -> bool {
         let of = |start: &Start| (start.writer_pid, start.interval_ms);
         of(self) == of(before)
@@ -51,13 +45,9 @@ pub struct Tick {
     /// Ticks between the one before and this one that could not be recorded.
     #[serde(skip)]
     pub lost_before: u64,
-    /// What was seen.
     pub observation: Observation,
-    /// What was decided.
     pub plan: Plan,
-    /// What became of its actions.
     pub outcomes: Vec<Outcome>,
-    /// What weir itself cost.
     pub self_cost: Option<SelfCost>,
 }
 
@@ -91,26 +81,16 @@ pub(crate) struct RawTick {
     pub(crate) id: i64,
     pub(crate) session: i64,
     pub(crate) wall_unix_ms: i64,
-    /// 0 or 1.
+    /// Whether the document begins a frame: 0 or 1.
     pub(crate) is_key: i64,
     pub(crate) lost_before: i64,
     pub(crate) document: Vec<u8>,
-    pub(crate) seal: Seal,
-}
-
-/// What a row's checksum says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seal {
-    /// It is as it was written.
-    Holds,
-    /// It is not.
-    Broken,
-    /// It was written without a sum: some of format 1 are.
-    Missing,
+    /// Whether it is as it was written, by its checksum.
+    pub(crate) is_sound: bool,
 }
 
 impl RawTick {
-    /// A row of the table: five numbers, the document, and since format 2 the sum.
+    /// A row of the table: five numbers, the document and the sum.
     ///
     /// # Errors
     /// A column is not of its type.
@@ -119,18 +99,13 @@ impl RawTick {
         for (column, number) in numbers.iter_mut().enumerate() {
             *number = row.get(column)?;
         }
-        let sum = match row.as_ref().column_count() {
-            7 => Some(row.get(6)?),
-            _ => None,
-        };
-        Ok(RawTick::new(numbers, row.get(5)?, sum))
+        Ok(RawTick::new(numbers, row.get(5)?, row.get(6)?))
     }
 
-    /// Of format 1 if it has no column for a sum.
     pub(crate) fn new(
         [id, session, wall_unix_ms, is_key, lost_before]: [i64; 5],
         document: Vec<u8>,
-        sum: Option<i64>,
+        sum: i64,
     ) -> RawTick {
         let mut row = RawTick {
             id,
@@ -139,17 +114,12 @@ impl RawTick {
             is_key,
             lost_before,
             document,
-            seal: Seal::Holds,
+            is_sound: false,
         };
-        row.seal = match sum {
-            Some(sum) if sum == i64::from(row.sum(&[&row.document])) => Seal::Holds,
-            Some(_) => Seal::Broken,
-            None => format1::seal::of(&row),
-        };
+        row.is_sound = sum == i64::from(row.sum());
         row
     }
 
-    /// Writes it, with its sum.
     pub(crate) fn insert(&self, database: &rusqlite::Connection) -> rusqlite::Result<()> {
         let row = rusqlite::params![
             self.id,
@@ -158,7 +128,7 @@ impl RawTick {
             self.is_key,
             self.lost_before,
             self.document,
-            self.sum(&[&self.document]),
+            self.sum(),
         ];
         database
             .prepare_cached("INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?, ?)")?
@@ -166,8 +136,7 @@ impl RawTick {
             .map(drop)
     }
 
-    /// The sum of the row with a document that may lie in parts.
-    pub(crate) fn sum(&self, document: &[&[u8]]) -> u32 {
+    fn sum(&self) -> u32 {
         let mut sum = Sum::of("tick");
         let row = [
             self.id,
@@ -177,7 +146,7 @@ impl RawTick {
             self.lost_before,
         ];
         row.into_iter().for_each(|number| sum.whole(number));
-        sum.parts(document);
+        sum.blob(&self.document);
         sum.end()
     }
 }

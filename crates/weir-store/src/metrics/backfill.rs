@@ -11,15 +11,12 @@ use std::io::Write;
 /// Samples in memory at most: half a GiB.
 const SAMPLES_MAX: u64 = 20_000_000;
 
-/// Why a run cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum BackfillError {
-    /// Too much of it.
     #[error(
         "more than {SAMPLES_MAX} samples: take a part of the recording with --from and --to, or a longer --step"
     )]
     TooMany,
-    /// The output.
     #[error(transparent)]
     Output(#[from] StoreError),
 }
@@ -33,16 +30,15 @@ struct TimedSample {
 
 struct Gathered {
     metric: Metric,
-    /// By their labels as text.
+    /// Samples by their labels, which are kept as text.
     series: BTreeMap<String, Vec<TimedSample>>,
 }
 
-/// A run in the making.
 pub struct Backfill {
     /// Labels that all samples get, as text.
     common: String,
     metrics: Vec<Gathered>,
-    /// The one that samples are of now.
+    /// Position of the metric that samples belong to now.
     current: usize,
     unix_ms: u64,
     count: u64,
@@ -64,7 +60,7 @@ impl Backfill {
         }
     }
 
-    /// The samples that follow are of this time, in milliseconds since the Unix epoch.
+    /// Sets the time of the samples that follow, in milliseconds since the Unix epoch.
     ///
     /// # Errors
     /// There are too many already.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Metrics of devices.
 
 use super::{Collect, Family, Metric, Totals};
 use weir_core::GroupId;
@@ -121,7 +120,6 @@ fn latencies(out: &mut dyn Collect, snapshot: &Snapshot) {
     }
 }
 
-/// What devices say of their load themselves.
 fn load(out: &mut dyn Collect, snapshot: &Snapshot) {
     const NAME: &str = "weir_cxl_devload";
     let help = "Load that the device reports (CXL 3.1, 3.3.4): 1 for the state that it is in.";
@@ -143,7 +141,6 @@ fn load(out: &mut dyn Collect, snapshot: &Snapshot) {
     }
 }
 
-/// What is held, and against what.
 fn control(out: &mut dyn Collect, snapshot: &Snapshot) {
     let unit = "bytes_per_second";
     let help = "Bandwidth that the device is held at, reads and writes.";

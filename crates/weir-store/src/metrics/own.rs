@@ -12,18 +12,16 @@ use weir_core::{Bytes, Nanos};
 /// tell is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnProcess {
-    /// CPU time of all its threads.
     pub cpu: Nanos,
-    /// Memory that it has.
     pub resident: Option<Bytes>,
-    /// Address space that it has.
     pub address_space: Option<Bytes>,
-    /// Files that it has open.
     pub open_fds: Option<u64>,
     /// Files that it may have open.
     pub max_fds: Option<u64>,
     /// When it began, in seconds since the Unix epoch.
     pub start_unix_secs: Option<f64>,
+    /// How often its process for metrics, page and push was started again, where it has one.
+    pub server_restarts: Option<u64>,
 }
 
 pub(super) fn about(out: &mut dyn Collect, snapshot: &Snapshot, totals: &Totals) {
@@ -41,6 +39,11 @@ pub(super) fn about(out: &mut dyn Collect, snapshot: &Snapshot, totals: &Totals)
     let help = "Things that could not be read, each counted when it begins.";
     let metric = Metric::counter("weir_skips", "", help);
     count(out, metric, snapshot.skipped_total);
+    if let Some(rewrites) = snapshot.limit_rewrites_total {
+        let help = "Times that another program wrote a limit that weir holds.";
+        let metric = Metric::counter("weir_limit_rewrites", "", help);
+        count(out, metric, rewrites);
+    }
     if let Some(push) = &snapshot.push {
         delivery(out, push);
     }
@@ -158,6 +161,14 @@ pub(super) fn process(out: &mut dyn Collect, process: &OwnProcess) {
         if let Some(value) = value {
             Family::begin(out, Metric::gauge(name, "", help)).whole(&[], value);
         }
+    }
+    if let Some(restarts) = process.server_restarts {
+        let help = "Restarts of weir's process for metrics, page and push.";
+        count(
+            out,
+            Metric::counter("weir_server_restarts", "", help),
+            restarts,
+        );
     }
     if let Some(start) = process.start_unix_secs {
         let help = "When weir began.";

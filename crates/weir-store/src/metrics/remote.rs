@@ -46,7 +46,6 @@ mod messages {
 
 use messages::{RemoteLabel, RemoteSample, RemoteSeries, WriteRequest};
 
-/// Requests in the making.
 pub struct RemoteWrite {
     common: Vec<RemoteLabel>,
     name: String,
@@ -68,7 +67,7 @@ impl RemoteWrite {
         }
     }
 
-    /// The samples that follow are of this time, in milliseconds since the Unix epoch.
+    /// Sets the time of the samples that follow, in milliseconds since the Unix epoch.
     pub fn at(&mut self, unix_ms: u64) {
         self.unix_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
     }

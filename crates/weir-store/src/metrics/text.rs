@@ -4,7 +4,6 @@
 use super::{Collect, Metric, MetricKind, SampleLabels, SampleValue};
 use std::fmt::Write;
 
-/// How the text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `application/openmetrics-text; version=1.0.0`.
@@ -17,7 +16,6 @@ pub enum Dialect {
 pub(super) struct Page {
     text: String,
     dialect: Dialect,
-    /// Of the metric's samples.
     name: String,
 }
 
@@ -98,7 +96,7 @@ pub(super) fn write_labels(text: &mut String, labels: SampleLabels<'_>, first: &
     }
 }
 
-/// As both formats escape a label's value.
+/// Escapes a label's value; both formats do it in the same way.
 pub(super) fn quoted(value: &str) -> String {
     value
         .replace('\\', "\\\\")

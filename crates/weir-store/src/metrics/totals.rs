@@ -19,32 +19,30 @@ pub(super) const CHANGES: [&str; 2] = ["limit", "release"];
 /// Ways in which bytes are known, without the unknown.
 pub(super) const KNOWN: usize = 3;
 
-/// What is counted over the life of a weir.
+/// What is counted over the life of a weir process.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     last_at: Option<Nanos>,
     pub(super) ticks: u64,
     pub(super) groups: BTreeMap<GroupId, GroupReading>,
-    /// Of devices with events that were multiplexed.
+    /// Part of the time that events ran, for devices whose events were multiplexed.
     pub(super) running: BTreeMap<DeviceId, f64>,
     /// Readings that were lost, of reads and of writes.
     pub(super) lost: BTreeMap<GroupId, [u64; 2]>,
-    /// With which names labels were made.
+    /// The names with which labels were made.
     pod_names: PodNames,
     /// Bytes that no workload is charged for.
     pub(super) unattributed: BTreeMap<DeviceId, f64>,
-    /// Of these, what the kernel moved by migrating pages.
+    /// The part of the unattributed bytes that the kernel moved by migrating pages.
     pub(super) migrated: BTreeMap<DeviceId, f64>,
-    /// Decisions by their reason.
     pub(super) decisions: [u64; WHYS.len()],
     /// Changes of limits by their kind, and by what became of them.
     pub(super) changes: [[u64; OUTCOMES.len()]; CHANGES.len()],
-    /// By id. Mostly they are the same as at the tick before.
+    /// The workloads, in ascending order of id. Mostly they are the same as at the tick before.
     pub(super) workloads: Vec<WorkloadTotals>,
 }
 
 impl Totals {
-    /// Takes in a tick.
     pub fn add(&mut self, seen: &Observation, plan: &Plan, outcomes: &[Outcome]) {
         self.ticks += 1;
         let dt = self.last_at.and_then(|before| seen.at.since(before));
@@ -126,7 +124,6 @@ impl Totals {
         self.workloads = totals.collect();
     }
 
-    /// Labels have these names from now on.
     pub fn follow_pod_names(&mut self, names: &PodNames) {
         if self.pod_names == *names {
             return;
@@ -172,12 +169,11 @@ impl CgroupLabels {
         CgroupLabels { pairs, text }
     }
 
-    /// Names and values.
     pub fn pairs(&self) -> &[(&'static str, String)] {
         &self.pairs
     }
 
-    /// As they stand in the text of a sample, between the braces.
+    /// The labels as they stand in the text of a sample, between the braces.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -190,7 +186,7 @@ pub(super) struct WorkloadTotals {
     pub(super) labels: Arc<CgroupLabels>,
     /// Device bytes by how they are known: counted, sampled, apportioned.
     pub(super) bytes: [f64; KNOWN],
-    /// Of these, where directions are told apart.
+    /// The part of these bytes that was read, where directions are told apart.
     pub(super) read_bytes: [f64; KNOWN],
     pub(super) write_bytes: [f64; KNOWN],
     pub(super) cpu: Option<Nanos>,

@@ -12,9 +12,6 @@ const GOOD_MAX: usize = 1 << 20;
 /// Compares rows with their sums. Each error says which row, and what is wrong with it.
 pub(crate) struct Checks<'a> {
     database: &'a Connection,
-    /// Whether the file has tables of sums.
-    has_tables: bool,
-    /// Texts that were compared.
     good: HashSet<i64>,
 }
 
@@ -46,43 +43,32 @@ const ACTIONS: Group = Group {
 };
 
 impl<'a> Checks<'a> {
-    pub(crate) fn new(database: &'a Connection, has_tables: bool) -> Checks<'a> {
+    pub(crate) fn new(database: &'a Connection) -> Checks<'a> {
         Checks {
             database,
-            has_tables,
             good: HashSet::new(),
         }
     }
 
-    /// The sum that a row is to have; nothing if it has none and needs none.
-    fn wanted(&self, table: &str, id: i64, must: bool) -> Result<Option<u32>, String> {
-        let found = match self.has_tables {
-            true => self
-                .database
-                .prepare_cached(&format!("SELECT crc32 FROM {table} WHERE id = ?"))
-                .and_then(|mut query| query.query_row([id], |row| row.get(0)).optional())
-                .map_err(|error| format!("its checksum cannot be read: {error}"))?,
-            false => None,
-        };
-        match found {
-            None if must => Err("it has no checksum".to_owned()),
-            found => Ok(found),
-        }
-    }
-
-    pub(crate) fn has_tables(&self) -> bool {
-        self.has_tables
+    /// The sum that a row is to have.
+    fn wanted(&self, table: &str, id: i64) -> Result<u32, String> {
+        let found = self
+            .database
+            .prepare_cached(&format!("SELECT crc32 FROM {table} WHERE id = ?"))
+            .and_then(|mut query| query.query_row([id], |row| row.get(0)).optional())
+            .map_err(|error| format!("its checksum cannot be read: {error}"))?;
+        found.ok_or_else(|| "it has no checksum".to_owned())
     }
 
     /// Whether this is the text that was written; nothing if there is no sum that can be read.
     pub(crate) fn text_holds(&self, id: i64, text: &str) -> Option<bool> {
-        let wanted = self.wanted("text_check", id, false).ok().flatten();
+        let wanted = self.wanted("text_check", id).ok();
         wanted.map(|sum| sum == checksum::of_text(id, text))
     }
 
     /// The same of a span with its figures.
     pub(crate) fn span_holds(&self, id: i64) -> Option<bool> {
-        let wanted = self.wanted(SPAN.table, id, false).ok().flatten();
+        let wanted = self.wanted(SPAN.table, id).ok();
         wanted.map(|wanted| self.sum(&SPAN, id).is_ok_and(|(sum, _)| sum == wanted))
     }
 
@@ -95,41 +81,33 @@ impl<'a> Checks<'a> {
             .map(drop)
     }
 
-    /// A text. If it must, it has a sum.
-    pub(crate) fn text(&mut self, number: u64, must: bool) -> Result<String, String> {
-        let missing = || format!("text {number} is not there");
-        let id = i64::try_from(number).map_err(|_| missing())?;
+    pub(crate) fn text(&mut self, id: i64) -> Result<(), String> {
         let text: Option<String> = self
             .database
             .prepare_cached("SELECT text FROM text WHERE id = ?")
             .and_then(|mut query| query.query_row([id], |row| row.get(0)).optional())
-            .map_err(|error| format!("text {number} cannot be read: {error}"))?;
-        let text = text.ok_or_else(missing)?;
-        let wrong = |what: String| format!("text {number}: {what}");
-        match self.wanted("text_check", id, must).map_err(wrong)? {
-            Some(sum) if sum != checksum::of_text(id, &text) => {
-                Err(wrong("its checksum differs".to_owned()))
-            }
-            _ => Ok(text),
+            .map_err(|error| format!("text {id} cannot be read: {error}"))?;
+        let text = text.ok_or_else(|| format!("text {id} is not there"))?;
+        let wrong = |what: String| format!("text {id}: {what}");
+        match self.wanted("text_check", id).map_err(wrong)? {
+            sum if sum == checksum::of_text(id, &text) => Ok(()),
+            _ => Err(wrong("its checksum differs".to_owned())),
         }
     }
 
     /// The span of this number with its figures, and the names in it.
-    pub(crate) fn span(&mut self, id: i64, must: bool) -> Result<(), String> {
-        self.group(&SPAN, id, must)
+    pub(crate) fn span(&mut self, id: i64) -> Result<(), String> {
+        self.group(&SPAN, id)
     }
 
     /// The actions of this tick, and the names in them.
-    pub(crate) fn actions(&mut self, tick: i64, must: bool) -> Result<(), String> {
-        self.group(&ACTIONS, tick, must)
+    pub(crate) fn actions(&mut self, tick: i64) -> Result<(), String> {
+        self.group(&ACTIONS, tick)
     }
 
-    fn group(&mut self, group: &Group, id: i64, must: bool) -> Result<(), String> {
+    fn group(&mut self, group: &Group, id: i64) -> Result<(), String> {
         let wrong = |what: String| format!("{} {id}: {what}", group.name);
-        let wanted = self.wanted(group.table, id, must).map_err(wrong)?;
-        let Some(wanted) = wanted else {
-            return Ok(());
-        };
+        let wanted = self.wanted(group.table, id).map_err(wrong)?;
         let (sum, texts) = self
             .sum(group, id)
             .map_err(|error| wrong(error.to_string()))?;
@@ -140,7 +118,7 @@ impl<'a> Checks<'a> {
             if self.good.contains(&text) {
                 continue;
             }
-            self.text(text.unsigned_abs(), true).map_err(wrong)?;
+            self.text(text).map_err(wrong)?;
             if self.good.len() >= GOOD_MAX {
                 self.good.clear();
             }
@@ -173,9 +151,6 @@ impl<'a> Checks<'a> {
 
     /// Whether each sum has the rows that it is of.
     pub(crate) fn missing(&self) -> Result<(), String> {
-        if !self.has_tables {
-            return Ok(());
-        }
         for (name, check, table, id) in [
             ("text", "text_check", "text", "id"),
             ("span", "span_check", "span", "id"),

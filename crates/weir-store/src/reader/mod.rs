@@ -2,9 +2,9 @@
 //! Reading. A recording may come from any source: its tables are compared with ours before they are
 //! queried, ids must go up, documents are bounded, and what cannot be is named with the tick it is in.
 //!
-//! Nothing is handed out before its checksum was compared, where it has one ([`crate::checksum`]), and
-//! what is missing is named like what is wrong: rows are numbered without holes, and a session says with
-//! which tick it begins and ends.
+//! Nothing is handed out before its checksum was compared ([`crate::format::checksum`]), and what is missing
+//! is named like what is wrong: rows are numbered without holes, and a session says with which tick it begins
+//! and ends.
 
 mod checks;
 mod survey;
@@ -12,9 +12,9 @@ mod ticks;
 
 use crate::error::StoreError;
 use crate::format::session::{Extent, SessionRow, unsigned};
-use crate::format::tick::{RawTick, Seal, Start};
+use crate::format::tick::{RawTick, Start};
+use crate::open;
 use crate::rollup::WORDS;
-use crate::{format1, open};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 
@@ -30,46 +30,33 @@ const LAST_TRIED: u32 = 512;
 /// A run of weir that was recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// Its number in the file.
     pub id: i64,
-    /// What was known when it began.
     pub start: Start,
     /// When it ended, milliseconds since the Unix epoch; nothing if weir was killed or still runs.
     pub ended_unix_ms: Option<u64>,
     /// Ticks that came after its last one and are lost; nothing where that is not known.
     pub missing_at_end: Option<u64>,
     pub(crate) extent: Extent,
-    /// Whether it has checksums, which only sessions of format 1 can lack.
-    is_checked: bool,
 }
 
 impl Session {
-    fn new(row: SessionRow, format: u32) -> Result<Session, String> {
+    fn new(row: &SessionRow) -> Result<Session, String> {
         let extent = row.check()?;
-        let row = match format {
-            format1::FORMAT => row.of_today(),
-            _ if extent.is_none() => return Err("it has no checksum".to_owned()),
-            _ => row,
-        };
         let ended = row.ended_unix_ms;
         Ok(Session {
             id: row.id,
             start: row.start()?,
             ended_unix_ms: ended.map(|ms| unsigned("ended_unix_ms", ms)).transpose()?,
-            missing_at_end: extent.and_then(|extent| extent.missing_at_end),
-            extent: extent.unwrap_or_default(),
-            is_checked: extent.is_some(),
+            missing_at_end: extent.missing_at_end,
+            extent,
         })
     }
 }
 
-/// A recording, opened to be read.
 pub struct Recording {
     pub(crate) database: Connection,
     pub(crate) path: PathBuf,
-    format: u32,
     sessions: Vec<Session>,
-    has_checks: bool,
 }
 
 impl Recording {
@@ -79,29 +66,16 @@ impl Recording {
     /// It is not there, no recording, of another format, or damaged where it begins or in a session's
     /// own row.
     pub fn open(path: &Path) -> Result<Recording, StoreError> {
-        let recording = Recording::open_for_export(path)?;
-        open::must_be_newest(&recording.path, recording.format)?;
-        Ok(recording)
-    }
-
-    /// The same of an older format too, for [`crate::export`]: its ticks cannot be read, its tables can.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn open_for_export(path: &Path) -> Result<Recording, StoreError> {
         let path = open::settle(path)?;
         // Closed before the database is opened: closing it later would let go of the database's locks.
-        let (file, format) = open::inspect(&path)?;
-        drop(file);
+        drop(open::inspect(&path)?);
         let database = open::connect(&path, false)?;
-        let has_checks = open::check_schema(&path, &database, format)?;
-        let sessions = sessions(&path, &database, format)?;
+        open::check_schema(&path, &database)?;
+        let sessions = sessions(&path, &database)?;
         let recording = Recording {
             database,
             path,
-            format,
             sessions,
-            has_checks,
         };
         recording.check_opening()?;
         Ok(recording)
@@ -109,18 +83,9 @@ impl Recording {
 
     /// Checks the parts that the whole file depends on.
     fn check_opening(&self) -> Result<(), StoreError> {
-        let is_checked = self.sessions.iter().any(|session| session.is_checked);
-        if self.format == format1::FORMAT && !is_checked {
-            return Ok(());
-        }
-        if !self.has_checks {
-            return Err(self.damaged("its tables of checksums are missing"));
-        }
         for (place, session) in self.sessions.iter().enumerate() {
             let before = place.checked_sub(1).and_then(|n| self.sessions.get(n));
-            if session.is_checked
-                && before.map_or(0, |before| before.id).saturating_add(1) != session.id
-            {
+            if before.map_or(0, |before| before.id).saturating_add(1) != session.id {
                 let what = format!("the session before session {} is missing", session.id);
                 return Err(self.damaged(what));
             }
@@ -141,8 +106,6 @@ impl Recording {
                     })
                     .optional();
                 let found: Option<String> = found.map_err(|error| self.trouble(&error))?;
-                // The first builds that wrote format 2 had the words of format 1.
-                let found = found.map(|word| format1::renamed::word(kind, word));
                 if found.as_deref() != Some(*wanted) {
                     let what = format!("the word for {kind} {code} is not {wanted}");
                     return Err(self.damaged(what));
@@ -154,11 +117,6 @@ impl Recording {
 
     fn damaged(&self, what: impl ToString) -> StoreError {
         StoreError::damaged(&self.path, what)
-    }
-
-    /// The number of its format.
-    pub fn format(&self) -> u32 {
-        self.format
     }
 
     fn trouble(&self, error: &rusqlite::Error) -> StoreError {
@@ -175,13 +133,7 @@ impl Recording {
     }
 
     pub(crate) fn checks(&self) -> Checks<'_> {
-        Checks::new(&self.database, self.has_checks)
-    }
-
-    /// Whether the sums of a session must be there.
-    fn must_check(&self, session: i64) -> bool {
-        let session = self.session(session);
-        session.is_some_and(|session| session.is_checked)
+        Checks::new(&self.database)
     }
 
     /// The session of a span and when it ended, if it is what was written.
@@ -198,8 +150,7 @@ impl Recording {
                 statement.query_row([span], |row| Ok((row.get(0)?, row.get(1)?)))
             });
         let (session, end) = found.map_err(|error| self.trouble(&error))?;
-        let sound = checks.span(span, self.must_check(session));
-        sound.map_err(|what| self.damaged(what))?;
+        checks.span(span).map_err(|what| self.damaged(what))?;
         Ok((session, end))
     }
 
@@ -215,11 +166,10 @@ impl Recording {
             .and_then(|mut statement| statement.query_row([tick], RawTick::read).optional());
         let found = found.map_err(|error| self.trouble(&error))?;
         let row = found.ok_or_else(|| self.damaged(format!("tick {tick} is missing")))?;
-        let must = self.must_check(row.session);
-        match row.seal {
-            Seal::Missing if must => Err(format!("tick {tick}: it has no checksum")),
-            Seal::Broken => Err(format!("tick {tick}: its checksum differs")),
-            Seal::Holds | Seal::Missing => checks.actions(tick, must),
+        if row.is_sound {
+            checks.actions(tick)
+        } else {
+            Err(format!("tick {tick}: its checksum differs"))
         }
         .map_err(|what| self.damaged(what))?;
         Ok((row.session, row.wall_unix_ms))
@@ -256,7 +206,7 @@ impl Recording {
             let mut rows = statement.query(params![session, LAST_TRIED])?;
             while let Some(row) = rows.next()? {
                 let tick = RawTick::read(row)?;
-                if tick.seal == Seal::Holds {
+                if tick.is_sound {
                     return Ok(u64::try_from(tick.wall_unix_ms).ok());
                 }
             }
@@ -287,7 +237,7 @@ impl Recording {
     }
 }
 
-fn sessions(path: &Path, database: &Connection, format: u32) -> Result<Vec<Session>, StoreError> {
+fn sessions(path: &Path, database: &Connection) -> Result<Vec<Session>, StoreError> {
     let read = || -> rusqlite::Result<(Option<i64>, Vec<SessionRow>)> {
         // Queried first: another session may begin meanwhile.
         let newest = "SELECT session FROM tick ORDER BY id DESC LIMIT 1";
@@ -304,10 +254,9 @@ fn sessions(path: &Path, database: &Connection, format: u32) -> Result<Vec<Sessi
         let what = "its last tick is of a session that is not there";
         return Err(StoreError::damaged(path, what));
     }
-    let sound = |row: SessionRow| {
-        let id = row.id;
-        let what = |error| StoreError::damaged(path, format!("session {id}: {error}"));
-        Session::new(row, format).map_err(what)
+    let sound = |row: &SessionRow| {
+        let what = |error| StoreError::damaged(path, format!("session {}: {error}", row.id));
+        Session::new(row).map_err(what)
     };
-    rows.into_iter().map(sound).collect()
+    rows.iter().map(sound).collect()
 }

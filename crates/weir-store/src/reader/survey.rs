@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a session has, and whether all of it is what was written. No document is decoded for that: sums
-//! are of bytes.
+//! What a session has, and whether all of it is what was written. No document is decoded for that, because
+//! checksums cover bytes.
 
 use super::Recording;
 use super::ticks::Rows;
@@ -9,7 +9,6 @@ use crate::error::StoreError;
 /// Places where something is not what was written, or is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// How many were found.
     pub places: u64,
     /// What is wrong at the first of them.
     pub first: Option<String>,
@@ -22,16 +21,12 @@ impl Damage {
     }
 }
 
-/// What was found in a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Ticks, good or not.
     pub ticks: u64,
-    /// Spans of figures, good or not.
     pub spans: u64,
     /// Ticks that were never written, or are lost.
     pub lost_ticks: u64,
-    /// What is wrong with it.
     pub damage: Damage,
 }
 
@@ -54,9 +49,7 @@ impl Recording {
         }
         let mut checks = self.checks();
         let spans_of = "SELECT id FROM span WHERE session = ? ORDER BY id";
-        self.each(spans_of, session, &mut damage, &mut |id| {
-            checks.span(id, true)
-        });
+        self.each(spans_of, session, &mut damage, &mut |id| checks.span(id));
         Ok(Survey {
             ticks,
             spans,
@@ -83,9 +76,7 @@ impl Recording {
             });
         }
         let texts = "SELECT id FROM text WHERE ? IS NOT NULL ORDER BY id";
-        self.each(texts, 0, &mut damage, &mut |id| {
-            checks.text(id.unsigned_abs(), true).map(drop)
-        });
+        self.each(texts, 0, &mut damage, &mut |id| checks.text(id).map(drop));
         let ticks = "SELECT DISTINCT tick FROM action WHERE ? IS NOT NULL ORDER BY tick";
         self.each(ticks, 0, &mut damage, &mut |id| {
             let sound = self.sound_actions(id, &mut checks);

@@ -5,8 +5,7 @@ use super::Recording;
 use crate::error::StoreError;
 use crate::format::frame::Decoder;
 use crate::format::session::unsigned;
-use crate::format::tick::{RawTick, Seal, Tick};
-use crate::open;
+use crate::format::tick::{RawTick, Tick};
 use rusqlite::{OptionalExtension, params};
 use std::collections::VecDeque;
 
@@ -72,13 +71,13 @@ impl<'a> Rows<'a> {
     /// The rows from `last` on to before this one are not there.
     fn missing(&self, before: i64) -> String {
         let (first, last) = (self.last.saturating_add(1), before.saturating_sub(1));
-        match first == last {
-            true => format!("tick {first} is missing"),
-            false => format!("ticks {first} to {last} are missing"),
+        if first == last {
+            format!("tick {first} is missing")
+        } else {
+            format!("ticks {first} to {last} are missing")
         }
     }
 
-    /// Nothing is left: is that the end?
     fn at_end(&mut self) -> Option<Result<RawTick, StoreError>> {
         self.is_over = true;
         let end = self.end.filter(|end| *end > self.last)?;
@@ -104,11 +103,6 @@ impl Iterator for Rows<'_> {
         if self.is_over {
             return None;
         }
-        let Recording { path, format, .. } = self.recording;
-        if let Err(error) = open::must_be_newest(path, *format) {
-            self.is_over = true;
-            return Some(Err(error));
-        }
         if self.batch.is_empty()
             && let Err(error) = self.refill()
         {
@@ -131,16 +125,14 @@ impl Iterator for Rows<'_> {
             return self.fault(what);
         }
         (self.last, self.is_begun) = (row.id, true);
-        match row.seal {
-            Seal::Holds => Some(Ok(row)),
-            Seal::Broken | Seal::Missing => {
-                self.fault(format!("tick {}: its checksum differs", row.id))
-            }
+        if row.is_sound {
+            Some(Ok(row))
+        } else {
+            self.fault(format!("tick {}: its checksum differs", row.id))
         }
     }
 }
 
-/// Ticks of one session.
 pub struct Ticks<'a> {
     rows: Rows<'a>,
     /// Made with the first tick.

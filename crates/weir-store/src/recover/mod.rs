@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be read of a recording, as a new and sound one: of a damaged one what is left, and of one of
-//! format 1 all of it, in today's format.
+//! What can be read of a damaged recording, as a new and sound one.
 //!
 //! A database of pages loses what stood on the pages that are gone or wrong, and what could only be found
 //! through them. So rows are read by number past the holes ([`walk`]), and then each page is searched for
-//! rows that nothing leads to any more ([`pages`]). A row counts only if it holds what was written: by its
-//! checksum, or, in what the first writers of format 1 wrote, if it can be decoded. After a hole documents go
-//! on with the next that begins a frame.
+//! rows that nothing leads to any more ([`pages`]). A row counts only if it holds what was written, by its
+//! checksum. After a hole documents go on with the next that begins a frame.
 //!
 //! Actions are read from documents, and figures too where their own rows are lost. A session's row
 //! has a copy in the session's first tick ([`sessions`]).
 
-mod documents;
 mod pages;
 mod rollup;
 mod sessions;
@@ -19,9 +16,9 @@ mod ticks;
 mod walk;
 
 use crate::error::StoreError;
+use crate::open;
 use crate::reader::Checks;
 use crate::writer::{self, TextTable, put_text};
-use crate::{format1, open};
 use pages::{Pages, Place, Shape};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction};
@@ -32,26 +29,18 @@ use std::fs::File;
 use std::path::Path;
 use walk::walk;
 
-/// What was recovered, and what was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Recovered {
-    /// Sessions.
     pub sessions: u64,
     /// Sessions of which the settings and the machine are lost: no row and no copy of it could be read.
     pub sessions_without_settings: u64,
-    /// Sessions that were written without checksums, in format 1: damage of them may have passed unnoticed.
-    pub sessions_without_checksums: u64,
-    /// Ticks.
     pub ticks: u64,
-    /// Spans of figures.
     pub spans: u64,
     /// Ticks that were there by their numbers, and are not any more; of those at the end of a session see
-    /// the next three.
+    /// the next two.
     pub lost_ticks: u64,
     /// Ticks that are missing at the ends of sessions, where their number is known.
     pub missing_at_end: u64,
-    /// Ticks that are missing at the ends of sessions without checksums, by the time that is missing.
-    pub missing_at_end_about: u64,
     /// Sessions that ended with a part of the file that is gone, so that it is not known how many ticks more
     /// they had.
     pub unknown_ends: u64,
@@ -68,48 +57,45 @@ pub struct Recovered {
 pub fn recover(path: &Path, new: &Path) -> Result<Recovered, StoreError> {
     let path = open::settle(path)?;
     let new = open::settle(new)?;
-    let (file, format, missing) = open::inspect_leniently(&path)?;
+    let (file, missing) = open::inspect_leniently(&path)?;
     // Closed after the database: closing it before would let go of the database's locks.
     let pages = Pages::new(File::from(file));
-    let (damaged, has_checks) = connect(&path, format)?;
-    let (target, _lock) = writer::create(&new)?;
+    let damaged = connect(&path)?;
+    let (target, made) = writer::create(&new)?;
     let from = DamagedFile {
-        checks: Checks::new(&damaged, has_checks),
+        checks: Checks::new(&damaged),
         database: &damaged,
         pages: pages.as_ref(),
-        format,
         is_truncated: missing.is_some(),
     };
     let result = StoreError::recovering(&path, &new, copy(&from, &target));
     if result.is_err() {
         drop(target);
         // It is ours and of no use.
-        let _ = std::fs::remove_file(&new);
+        let _ = made.remove();
     }
     result
 }
 
-fn connect(path: &Path, format: u32) -> Result<(Connection, bool), StoreError> {
+fn connect(path: &Path) -> Result<Connection, StoreError> {
     let unrecoverable = |why: String| StoreError::Unrecoverable {
         path: path.to_owned(),
         why,
     };
     let database =
         open::connect_leniently(path).map_err(|error| unrecoverable(error.to_string()))?;
-    match open::check_schema(path, &database, format) {
+    match open::check_schema(path, &database) {
         Err(StoreError::Damaged { what, .. }) => {
             Err(unrecoverable(format!("its first page: {what}")))
         }
-        other => other.map(|has_checks| (database, has_checks)),
+        other => other.map(|()| database),
     }
 }
 
-/// The damaged file.
 struct DamagedFile<'a> {
     database: &'a Connection,
     checks: Checks<'a>,
     pages: Option<&'a Pages>,
-    format: u32,
     is_truncated: bool,
 }
 
@@ -139,18 +125,15 @@ impl Strays {
     }
 }
 
-/// The new recording.
 struct Target<'a> {
     database: &'a Transaction<'a>,
     texts: TextTable,
-    /// Numbers of texts that were recovered.
     known: HashSet<i64>,
 }
 
 fn copy(from: &DamagedFile, target: &Connection) -> rusqlite::Result<Option<Recovered>> {
     let mut recovered = Recovered::default();
     let transaction = target.unchecked_transaction()?;
-    writer::put_words(&transaction)?;
     let mut strays = from.pages.map(Strays::find).unwrap_or_default();
     let mut sessions = Sessions::read(from, &mut strays)?;
     let mut to = Target {
@@ -170,9 +153,6 @@ fn copy(from: &DamagedFile, target: &Connection) -> rusqlite::Result<Option<Reco
         &mut recovered,
     )?;
     let is_torn = from.is_truncated || was_damaged;
-    if from.format == format1::FORMAT {
-        drop_texts_of_documents(&transaction)?;
-    }
     sessions.write(&transaction, is_torn, &mut recovered)?;
     if recovered.sessions == 0 {
         return Ok(None);
@@ -201,8 +181,8 @@ fn copy_texts(
                 recovered.damaged += u64::from(broken.insert(*id));
                 return Ok(());
             }
-            None if from.checks.has_tables() => recovered.unchecked += 1,
-            Some(true) | None => {}
+            None => recovered.unchecked += 1,
+            Some(true) => {}
         }
         put_text(to.database, *id, text)?;
         to.texts.remember(*id, text);
@@ -219,15 +199,4 @@ fn copy_texts(
         }
     }
     Ok(())
-}
-
-/// In format 1 documents named texts by number, too.
-fn drop_texts_of_documents(new: &Connection) -> rusqlite::Result<()> {
-    new.execute_batch(
-        "CREATE TEMP TABLE used AS SELECT workload AS id FROM workload_figures
-            UNION SELECT workload FROM action UNION SELECT detail FROM action;
-         DELETE FROM text WHERE id NOT IN (SELECT id FROM used WHERE id IS NOT NULL);
-         DELETE FROM text_check WHERE id NOT IN (SELECT id FROM text);
-         DROP TABLE used;",
-    )
 }

@@ -15,7 +15,6 @@ const LEAF: u8 = 0x0d;
 /// No row is longer.
 const ROW_MAX_BYTES: u64 = 64 << 20;
 
-/// The shape of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Session,
@@ -23,7 +22,6 @@ pub(super) enum Shape {
     Tick,
 }
 
-/// Where a row stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) id: i64,
@@ -31,7 +29,6 @@ pub(super) struct Place {
     offset: u16,
 }
 
-/// The pages of a file.
 pub(super) struct Pages {
     file: File,
     page_bytes: usize,
@@ -40,7 +37,8 @@ pub(super) struct Pages {
     count: u32,
 }
 
-/// Of a row: its number, its length, what of it is on its own page, and where the rest begins.
+/// One row as its page has it: its number, its length, the bytes of it that lie on this page, and the page on
+/// which the rest begins.
 struct PageCell<'a> {
     id: i64,
     bytes: usize,
@@ -130,6 +128,9 @@ impl Pages {
         Some(row)
     }
 
+    /// One row of a leaf page, by the file format of the database (sqlite.org/fileformat2.html, 1.6): how
+    /// much of it lies on the page follows from the size of a page alone. Where the row is longer, the rest
+    /// is in a chain of other pages, and the first of them is named behind the part on this one.
     fn cell<'a>(&self, page: &'a [u8], offset: u16) -> Option<PageCell<'a>> {
         let mut rest = page.get(usize::from(offset)..)?;
         let bytes = varint(&mut rest)?;
@@ -209,8 +210,7 @@ fn shape(record: &[u8]) -> Option<Shape> {
     };
     let kinds: String = types.iter().map(kind).collect();
     match kinds.as_str() {
-        // Of format 1 and of format 2.
-        "niiiib" | "niiiibi" => Some(Shape::Tick),
+        "niiiibi" => Some(Shape::Tick),
         "nt" => Some(Shape::Text),
         "niitiititt" | "nintiititt" => Some(Shape::Session),
         _ => None,
@@ -244,7 +244,7 @@ fn values(record: &[u8]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Of at most eight bytes, highest first.
+/// The signed number in at most eight bytes, the highest byte first.
 fn signed(bytes: &[u8]) -> i64 {
     let start = match bytes.first() {
         Some(first) if first & 0x80 != 0 => -1,

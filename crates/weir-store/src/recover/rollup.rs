@@ -21,8 +21,7 @@ pub(super) fn copy(
     recovered: &mut Recovered,
 ) -> rusqlite::Result<Vec<(i64, i64)>> {
     let mut covered: Vec<(i64, i64)> = Vec::new();
-    let written = Checks::new(to.database, true);
-    let has_tables = from.checks.has_tables();
+    let written = Checks::new(to.database);
     walk(from.database, "span", &mut |row| {
         let [
             Value::Integer(id),
@@ -42,7 +41,7 @@ pub(super) fn copy(
         }
         let holds = from.checks.span_holds(id);
         if holds == Some(false) {
-            // Of a truncated file the figures may only be gone.
+            // In a truncated file the figures may be gone, and nothing else.
             recovered.damaged += u64::from(!from.is_truncated);
             return Ok(());
         }
@@ -54,9 +53,7 @@ pub(super) fn copy(
                 return Ok(());
             }
             written.put_span_sum(id)?;
-            let is_unchecked =
-                has_tables && holds.is_none() && sessions.is_sealed(*session) == Some(true);
-            recovered.unchecked += u64::from(is_unchecked);
+            recovered.unchecked += u64::from(holds.is_none());
             sessions.meet(*session);
             recovered.spans += 1;
             covered.push((first, id));
@@ -76,7 +73,6 @@ fn insert(database: &Connection, table: &str, row: &[Value]) -> bool {
     done == Ok(1)
 }
 
-/// How many rows there were.
 fn copy_figures(from: &Connection, to: &Target, span: i64) -> rusqlite::Result<u64> {
     let mut count = 0;
     for table in ["device_figures", "workload_figures"] {
@@ -100,7 +96,6 @@ fn copy_figures(from: &Connection, to: &Target, span: i64) -> rusqlite::Result<u
     Ok(count)
 }
 
-/// Which ticks have figures already.
 pub(super) struct Covered {
     spans: Vec<(i64, i64)>,
     next: usize,
@@ -172,9 +167,10 @@ impl Anew {
         self.span
             .add(id, dt.unwrap_or_default(), &tick.plan, latencies);
         self.span.skipped += tick.observation.skipped.len();
-        match self.span.is_done(SPAN, interval) {
-            true => self.end(texts),
-            false => Ok(()),
+        if self.span.is_done(SPAN, interval) {
+            self.end(texts)
+        } else {
+            Ok(())
         }
     }
 

@@ -4,8 +4,7 @@
 use super::walk::walk;
 use super::{DamagedFile, Recovered, Strays};
 use crate::format::session::{self, Extent, SessionRow};
-use crate::format::tick::{RawTick, Seal, Start, Tick};
-use crate::format1;
+use crate::format::tick::{RawTick, Start, Tick};
 use crate::writer::unwritable;
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -19,37 +18,28 @@ const UNKNOWN: &str = "unknown";
 /// Steps between ticks that an interval is taken from.
 const STEPS: usize = 64;
 
-/// What is known of a session.
 #[derive(Default)]
 struct Found {
     row: Option<SessionRow>,
-    /// Of a row that is what was written.
+    /// The ticks that the session has; only from a row that is what was written.
     extent: Option<Extent>,
     copy: Option<Start>,
     /// The first and the last tick that were recovered.
     ticks: Option<(i64, i64)>,
     first_unix_ms: i64,
-    last_unix_ms: i64,
     last_at: Nanos,
     steps: Vec<u64>,
-    /// Whether its ticks have sums: all of those that were recovered, or none.
-    is_sealed: Option<bool>,
 }
 
-/// All of them, by number.
 #[derive(Default)]
 pub(super) struct Sessions {
     found: BTreeMap<i64, Found>,
-    format: u32,
 }
 
 impl Sessions {
     /// The rows that can be read. Of two for one session the later one counts: it knows the end.
     pub(super) fn read(from: &DamagedFile, strays: &mut Strays) -> rusqlite::Result<Sessions> {
-        let mut sessions = Sessions {
-            format: from.format,
-            ..Sessions::default()
-        };
+        let mut sessions = Sessions::default();
         walk(from.database, "session", &mut |row| {
             sessions.take(row);
             Ok(())
@@ -68,11 +58,7 @@ impl Sessions {
             return;
         };
         let found = self.found.entry(row.id).or_default();
-        let extent = row.check().ok().flatten();
-        let row = match self.format {
-            format1::FORMAT => row.of_today(),
-            _ => row,
-        };
+        let extent = row.check().ok();
         let is_better = match (&found.row, found.extent) {
             (None, _) => true,
             (Some(_), None) => extent.is_some(),
@@ -88,17 +74,6 @@ impl Sessions {
         (1..=SESSIONS_MAX).contains(&id)
     }
 
-    /// Whether all ticks of the session must have sums, or must not have them; nothing while that is not
-    /// known.
-    pub(super) fn is_sealed(&self, id: i64) -> Option<bool> {
-        if self.format != format1::FORMAT {
-            return Some(true);
-        }
-        let found = self.found.get(&id)?;
-        found.extent.map(|_| true).or(found.is_sealed)
-    }
-
-    /// Something of this session was recovered.
     pub(super) fn meet(&mut self, id: i64) {
         self.found.entry(id).or_default();
     }
@@ -111,7 +86,7 @@ impl Sessions {
             None if is_first => return 0,
             None => match found.and_then(|found| found.extent) {
                 Some(extent) => extent.first_tick.saturating_sub(1),
-                // It is not known whether they were of this session or of the one before.
+                // It is not known whether they belonged to this session or to the one before.
                 None => last,
             },
         };
@@ -135,8 +110,7 @@ impl Sessions {
         {
             found.steps.push(step.0);
         }
-        (found.last_at, found.last_unix_ms) = (at, row.wall_unix_ms);
-        found.is_sealed.get_or_insert(row.seal == Seal::Holds);
+        found.last_at = at;
         found.copy = found.copy.take().or(copy);
         let known = found.row.as_ref().map(|row| row.interval_ms);
         let known = known.or(found
@@ -165,7 +139,6 @@ impl Sessions {
             let end = self.end(id, is_torn);
             match end {
                 End::Known(count) => recovered.missing_at_end += count,
-                End::About(count) => recovered.missing_at_end_about += count,
                 End::Unknown => recovered.unknown_ends += 1,
             }
             if let Some(found) = self.found.remove(&id) {
@@ -180,6 +153,10 @@ impl Sessions {
     }
 
     /// What is missing at the end of a session. Those before it have been taken out.
+    ///
+    /// What a session should have at its end is known from three places: its own row, if the session ended in
+    /// order; the row of the next session, which says where that begins; or the first tick of the next
+    /// session. Where none of them is left, and the file is torn, it is not known, and is reported so.
     fn end(&self, id: i64, is_torn: bool) -> End {
         let Some(found) = self.found.get(&id) else {
             return End::Known(0);
@@ -204,15 +181,9 @@ impl Sessions {
             return End::Known(missing.saturating_add(extent.missing_at_end.unwrap_or(0)));
         }
         if !is_torn || next.is_some_and(|next| next.ticks.is_some()) {
-            return End::Known(0);
-        }
-        let row = found.row.as_ref().filter(|_| found.is_sealed != Some(true));
-        match row.map(|row| (row.ended_unix_ms, row.interval_ms)) {
-            Some((Some(ended), interval)) if interval > 0 => {
-                let lacking = ended.saturating_sub(found.last_unix_ms).max(0);
-                End::About((lacking / interval).unsigned_abs())
-            }
-            _ => End::Unknown,
+            End::Known(0)
+        } else {
+            End::Unknown
         }
     }
 }
@@ -221,28 +192,26 @@ impl Sessions {
 #[derive(Clone, Copy)]
 enum End {
     Known(u64),
-    /// By the time that is missing.
-    About(u64),
     Unknown,
 }
 
 impl Found {
     /// The row to be written: the row that was, a copy of it, or what follows from the ticks.
     fn row(self, id: i64, end: End, recovered: &mut Recovered) -> Result<SessionRow, String> {
-        let is_old = self.extent.is_none() && self.is_sealed != Some(true);
         let (first_tick, last_tick) = self.ticks.unwrap_or((1, 0));
         let extent = Extent {
             first_tick,
             last_tick: Some(last_tick),
             missing_at_end: match end {
                 End::Known(count) => Some(count),
-                End::About(_) | End::Unknown => None,
+                End::Unknown => None,
             },
         };
         let mut row = match (self.row, self.copy) {
-            (Some(row), _) if self.extent.is_some() => row,
-            (Some(row), _) if is_old => {
-                recovered.sessions_without_checksums += 1;
+            (Some(row), _) if self.extent.is_some() && is_readable(&row) => row,
+            // A right sum is no defence against intent.
+            (Some(row), None) if self.extent.is_some() => {
+                recovered.sessions_without_settings += 1;
                 mended(row)
             }
             (_, Some(copy)) => SessionRow::new(id, &copy).map_err(|error| error.to_string())?,
@@ -268,8 +237,8 @@ impl Found {
     }
 }
 
-/// A row as it stands in the file. Texts of an old one may have become no text; a row that is not at all
-/// as it should be is none.
+/// A row as it stands in the file. Its texts may have become no text; a row that is not at all as it should
+/// be is none.
 fn row(values: Vec<Value>) -> Option<SessionRow> {
     let whole = |value: &Value| match value {
         Value::Integer(number) => Some(*number),
@@ -308,8 +277,12 @@ fn row(values: Vec<Value>) -> Option<SessionRow> {
     })
 }
 
-/// Makes a row without a sum readable: ticks must not be lost because the settings they were made with
-/// are.
+/// Whether a reader takes what a row says. One row that it refuses makes all of a recording unreadable.
+fn is_readable(row: &SessionRow) -> bool {
+    row.start().is_ok() && row.ended_unix_ms.is_none_or(|ms| ms >= 0)
+}
+
+/// Makes a row readable: ticks must not be lost because the settings they were made with are.
 fn mended(mut row: SessionRow) -> SessionRow {
     let json = |default: serde_json::Result<String>| default.unwrap_or_default();
     row.started_unix_ms = row.started_unix_ms.max(0);
@@ -317,12 +290,65 @@ fn mended(mut row: SessionRow) -> SessionRow {
     row.interval_ms = row.interval_ms.max(0);
     row.writer_pid = u32::try_from(row.writer_pid).map_or(0, i64::from);
     row.limiting = i64::from(row.limiting == 1);
-    // A part of it that claims to be a sum is none.
-    if session::config(&row.config).is_err() || row.check() != Ok(None) {
+    if session::config(&row.config).is_err() {
         row.config = json(serde_json::to_string(&Config::default()));
     }
     if serde_json::from_str::<Description>(&row.description).is_err() {
         row.description = json(serde_json::to_string(&Description::default()));
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Change = fn(&mut SessionRow);
+
+    /// Makes a row with a right sum, as a forged one has.
+    fn recovered(change: Change) -> (SessionRow, Recovered) {
+        let start = Start {
+            started_unix_ms: 1_000,
+            writer_version: "0.1.0".into(),
+            writer_pid: 7,
+            interval_ms: 50,
+            policy: "max-min".into(),
+            config: Config::default(),
+            description: Description::default(),
+        };
+        let mut row = SessionRow::new(1, &start).unwrap();
+        change(&mut row);
+        row.put_sum(&Extent::default(), 0).unwrap();
+        let found = Found {
+            extent: row.check().ok(),
+            row: Some(row),
+            ..Found::default()
+        };
+        assert!(found.extent.is_some());
+        let mut recovered = Recovered::default();
+        let row = found.row(1, End::Unknown, &mut recovered).unwrap();
+        (row, recovered)
+    }
+
+    #[test]
+    fn a_row_that_a_reader_refuses_is_mended_whatever_its_sum() {
+        let changes: [(Change, u64); 7] = [
+            (|_| (), 0),
+            (|row| row.started_unix_ms = -1, 1),
+            (|row| row.ended_unix_ms = Some(-1), 1),
+            (|row| row.interval_ms = i64::MIN, 1),
+            (|row| row.writer_pid = 1 << 40, 1),
+            (|row| row.config = r#"{"policy":7}"#.into(), 1),
+            (|row| row.description = "[]".into(), 1),
+        ];
+        for (place, (change, without_settings)) in changes.into_iter().enumerate() {
+            let (row, recovered) = recovered(change);
+            assert!(is_readable(&row), "{place}");
+            assert!(row.check().is_ok(), "{place}");
+            assert_eq!(
+                recovered.sessions_without_settings, without_settings,
+                "{place}"
+            );
+        }
+    }
 }

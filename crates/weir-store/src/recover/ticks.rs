@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ticks: those that the table leads to, and those that stand on pages that nothing leads to.
 
-use super::documents::Documents;
 use super::pages::Place;
 use super::rollup::{Anew, Covered, numbering};
 use super::sessions::Sessions;
 use super::walk::walk;
 use super::{DamagedFile, Recovered, Strays, Target};
-use crate::format::frame::Encoder;
-use crate::format::tick::{Document, RawTick, Seal, Start, Tick};
-use crate::format1;
+use crate::format::frame::Decoder;
+use crate::format::session;
+use crate::format::tick::{RawTick, Start, Tick};
 use crate::writer::{put_actions, unwritable};
 use rusqlite::types::Value;
-use std::collections::HashSet;
 
 /// Takes ticks in the order of their numbers.
 struct Taking<'a, 'b> {
-    from: &'a DamagedFile<'a>,
     to: &'a mut Target<'b>,
     sessions: &'a mut Sessions,
-    /// Sessions with a tick that has the sum it must have; searched for when it is first needed.
-    sealed: Option<HashSet<i64>>,
     figures: Anew,
     recovered: &'a mut Recovered,
-    documents: Documents,
-    /// For documents of format 1.
-    frames: Encoder,
+    frames: Decoder,
     last: i64,
-    last_session: i64,
     /// The last one that was not what was written.
     broken: i64,
     is_whole: bool,
@@ -43,16 +35,12 @@ pub(super) fn copy(
     recovered: &mut Recovered,
 ) -> rusqlite::Result<bool> {
     let mut taking = Taking {
-        from,
         to,
         sessions,
-        sealed: None,
         figures: Anew::new(covered),
         recovered,
-        documents: Documents::new(from.format)?,
-        frames: Encoder::new().map_err(unwritable)?,
+        frames: Decoder::new().map_err(unwritable)?,
         last: 0,
-        last_session: 0,
         broken: 0,
         is_whole: false,
     };
@@ -90,15 +78,8 @@ pub(super) fn copy(
     Ok(was_damaged)
 }
 
-fn raw(mut row: Vec<Value>, format: u32) -> Option<RawTick> {
-    let sum = match format {
-        format1::FORMAT => None,
-        _ => match row.pop()? {
-            Value::Integer(sum) => Some(sum),
-            _ => return None,
-        },
-    };
-    let row: [Value; 6] = row.try_into().ok()?;
+fn raw(row: Vec<Value>) -> Option<RawTick> {
+    let row: [Value; 7] = row.try_into().ok()?;
     let [
         Value::Integer(id),
         Value::Integer(session),
@@ -106,6 +87,7 @@ fn raw(mut row: Vec<Value>, format: u32) -> Option<RawTick> {
         Value::Integer(is_key),
         Value::Integer(lost_before),
         Value::Blob(document),
+        Value::Integer(sum),
     ] = row
     else {
         return None;
@@ -114,54 +96,36 @@ fn raw(mut row: Vec<Value>, format: u32) -> Option<RawTick> {
     Some(RawTick::new(numbers, document, sum))
 }
 
-/// Sessions with a tick that the table leads to and that has the sum it must have.
-fn sealed(from: &DamagedFile) -> rusqlite::Result<HashSet<i64>> {
-    let mut sealed = HashSet::new();
-    walk(from.database, "tick", &mut |row| {
-        let found = raw(row, from.format).filter(|row| row.seal == Seal::Holds);
-        sealed.extend(found.map(|row| row.session));
-        Ok(())
-    })?;
-    Ok(sealed)
+/// A tick, and the copy of its session if it is the first of one. Nothing if the bytes are no document that
+/// can follow the one before: the next must then be a key.
+fn read(frames: &mut Decoder, row: &RawTick) -> Option<(Tick, Option<Start>)> {
+    let text = frames.read(&row.document, row.is_key != 0).ok()?;
+    let tick = serde_json::from_slice(text).ok()?;
+    // The first tick of a session begins a frame.
+    let copy = (row.is_key != 0).then(|| serde_json::from_slice::<serde_json::Value>(text));
+    let copy = copy.and_then(Result::ok);
+    Some((tick, copy.as_ref().and_then(session::copy)))
 }
 
 impl Taking<'_, '_> {
-    /// Whether a tick with this seal can be of that session: all of its ticks have sums, or none has one. A
-    /// tick may have lost the sign that it has a sum, and the session its row: then its other ticks decide.
-    fn fits(&mut self, seal: Seal, session: i64) -> rusqlite::Result<bool> {
-        Ok(match (seal, self.sessions.is_sealed(session)) {
-            (Seal::Broken, _) => false,
-            (Seal::Holds, known) => known != Some(false),
-            (Seal::Missing, Some(known)) => !known,
-            (Seal::Missing, None) => {
-                let sealed = match self.sealed.take() {
-                    Some(sealed) => sealed,
-                    None => sealed(self.from)?,
-                };
-                let fits = !sealed.contains(&session);
-                self.sealed = Some(sealed);
-                fits
-            }
-        })
-    }
-
     fn take(&mut self, row: Vec<Value>) -> rusqlite::Result<()> {
-        let Some(row) = raw(row, self.from.format) else {
+        let Some(row) = raw(row) else {
             return Ok(());
         };
         if row.id <= self.last {
             return Ok(());
         }
-        if !self.sessions.can_be(row.session) || !self.fits(row.seal, row.session)? {
+        if !self.sessions.can_be(row.session) || !row.is_sound {
             // It may come twice: by its table, and as a stray.
             let was_broken = std::mem::replace(&mut self.broken, row.id);
             self.recovered.damaged += u64::from(was_broken != row.id);
             return Ok(());
         }
         let follows = self.is_whole && row.id == self.last.saturating_add(1);
-        let read = match follows || row.is_key != 0 {
-            true => self.documents.read(&row, self.to.database),
-            false => None,
+        let read = if follows || row.is_key != 0 {
+            read(&mut self.frames, &row)
+        } else {
+            None
         };
         self.is_whole = read.is_some();
         match read {
@@ -186,15 +150,6 @@ impl Taking<'_, '_> {
         let lost = &mut self.recovered.lost_ticks;
         *lost = lost.saturating_add(missing.unsigned_abs());
         let follows = row.id == self.last.saturating_add(1);
-        if self.from.format == format1::FORMAT {
-            // Behind a hole, too, a reader waits for a key.
-            if !follows || row.session != self.last_session {
-                self.frames.restart();
-            }
-            let document = self.frames.add(&Document::new(&tick, copy.as_ref()));
-            let (document, is_key) = document.map_err(unwritable)?;
-            (row.document, row.is_key) = (document, is_key.into());
-        }
         row.insert(self.to.database)?;
         self.recovered.ticks += 1;
         let interval = self.sessions.note(&row, &tick, copy);
@@ -202,7 +157,7 @@ impl Taking<'_, '_> {
         put_actions(&mut texts, row.id, &tick)?;
         let place = (row.id, row.session, interval);
         self.figures.add(&mut texts, place, &tick, follows)?;
-        (self.last, self.last_session) = (row.id, row.session);
+        self.last = row.id;
         Ok(())
     }
 }

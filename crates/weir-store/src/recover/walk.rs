@@ -11,6 +11,9 @@ const BATCH: i64 = 256;
 const ID_MAX: i64 = 1 << 48;
 
 /// All rows that can be read, in the order of their numbers. Says whether something could not be.
+///
+/// Rows are read by their number and not by a cursor over the table, so that a page that cannot be read costs
+/// its own rows only: the search goes on behind it.
 pub(super) fn walk(
     damaged: &Connection,
     table: &str,
@@ -75,7 +78,8 @@ pub(super) fn value(row: &Row, column: usize, table: &str) -> rusqlite::Result<V
     })
 }
 
-/// The smallest number behind `last` from which on there is something to read again.
+/// The smallest number behind `last` from which on there is something to read again: in doubling steps, then
+/// by halving. A hole may be one page or half of a file, and either takes some dozens of reads.
 fn after_hole(damaged: &Connection, query: &str, last: i64) -> i64 {
     let can_read = |from: i64| {
         let one = damaged.prepare_cached(query).and_then(|mut statement| {

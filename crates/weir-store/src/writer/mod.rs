@@ -11,7 +11,7 @@ mod rows;
 use crate::error::StoreError;
 use crate::format::frame::Encoder;
 use crate::format::session::{Extent, SessionRow};
-use crate::format::tick::{Document, RawTick, Seal, Start, Tick};
+use crate::format::tick::{Document, RawTick, Start, Tick};
 use crate::rollup::{SPAN, Span, WORDS};
 use crate::{APPLICATION_ID, FORMAT, format, open};
 use rusqlite::{Connection, Transaction, params};
@@ -19,15 +19,15 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::{Nanos, WorkloadId};
+use weir_files::CreatedFile;
 
 pub(crate) use rows::{Numbering, TextTable, put_actions, put_span, put_text, signed};
 
-/// Texts of no meaning; together they do not fit a page.
+/// Texts without a meaning; together they do not fit a page. [`put_spare`] says what they are for.
 const SPARE_TEXTS: i64 = 2;
 const SPARE: &str = "room, see docs/reference/recording-format.md, Damage ";
 const SPARE_CHARS: usize = 2100;
 
-/// A recording that is being written.
 pub struct Recorder {
     // Closed before the lock is let go.
     database: Connection,
@@ -45,28 +45,35 @@ pub struct Recorder {
     last_unix_ms: u64,
     span: Span,
     throttled: BTreeMap<WorkloadId, Nanos>,
-    _lock: OwnedFd,
+    _lock: LockedFile,
+}
+
+/// Locked while it is open.
+enum LockedFile {
+    Made(CreatedFile),
+    Found(#[expect(dead_code, reason = "closed at the end")] OwnedFd),
 }
 
 impl Recorder {
     /// Begins a session in a new file, or at the end of a recording that is there.
     ///
     /// # Errors
-    /// There is something else at `path` (which is left as it is), another weir records there, or it
+    /// There is something else at `path` (which is left as it is), another weir process records there, or it
     /// cannot be written.
     pub fn open(path: &Path, start: &Start) -> Result<Recorder, StoreError> {
         let path = open::settle(path)?;
         let is_new = path.symlink_metadata().is_err();
-        let (database, lock) = match is_new {
-            true => create(&path)?,
-            false => extend(&path)?,
+        let (database, lock) = if is_new {
+            create(&path).map(|(database, made)| (database, LockedFile::Made(made)))?
+        } else {
+            extend(&path).map(|(database, found)| (database, LockedFile::Found(found)))?
         };
         let begun = Encoder::new().map_err(unwritable);
         let begun = begun.and_then(|frames| Ok((frames, begin(&database, start)?)));
         let (frames, (session, extent, texts)) = begun.map_err(|error| {
-            if is_new {
+            if let LockedFile::Made(made) = &lock {
                 // It is ours and empty; if it cannot be removed, the error below is still the one to say.
-                let _ = std::fs::remove_file(&path);
+                let _ = made.remove();
             }
             StoreError::write(&path, error)
         })?;
@@ -118,7 +125,7 @@ impl Recorder {
             is_key: is_key.into(),
             lost_before: signed(self.lost + tick.lost_before),
             document,
-            seal: Seal::Holds,
+            is_sound: true,
         };
         row.insert(&transaction)?;
         let mut texts = Numbering {
@@ -196,7 +203,7 @@ impl Recorder {
                 table: &mut self.texts,
                 database: &transaction,
             };
-            // With the last tick, and not when the end was written.
+            // It ends with the last tick, and not when the end was written.
             let end = (self.session.id, self.last_unix_ms);
             put_span(&mut texts, end, &self.span, &self.throttled)?;
         }
@@ -223,10 +230,10 @@ pub(crate) fn unwritable(
 }
 
 /// A new recording without sessions, and its lock.
-pub(crate) fn create(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
+pub(crate) fn create(path: &Path) -> Result<(Connection, CreatedFile), StoreError> {
     let file = open::make(path)?;
     let fill = || {
-        open::lock(path, &file)?;
+        open::lock(path, file.file())?;
         let database = open::connect(path, true)?;
         let made = lay_out(&database);
         made.map_err(|error| StoreError::write(path, error))?;
@@ -236,7 +243,7 @@ pub(crate) fn create(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
         Ok(database) => Ok((database, file)),
         Err(error) => {
             // It is ours and empty; if it cannot be removed, the error below is still the one to say.
-            let _ = std::fs::remove_file(path);
+            let _ = file.remove();
             Err(error)
         }
     }
@@ -255,11 +262,11 @@ fn lay_out(database: &Connection) -> rusqlite::Result<()> {
 
 /// A recording that is there, and its lock.
 fn extend(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
-    let (file, format) = open::inspect(path)?;
-    open::must_be_newest(path, format)?;
+    let file = open::inspect(path)?;
+    open::must_have_one_name(path)?;
     open::lock(path, &file)?;
     let database = open::connect(path, true)?;
-    open::check_schema(path, &database, format)?;
+    open::check_schema(path, &database)?;
     Ok((database, file))
 }
 
@@ -272,7 +279,6 @@ fn begin(
     // Where there can be no log (some network file systems) the journal does as well, more slowly.
     database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     let transaction = database.unchecked_transaction()?;
-    put_words(&transaction)?;
     let after = |table: &str| -> rusqlite::Result<i64> {
         let query = format!("SELECT coalesce(max(id), 0) FROM {table}");
         let last: i64 = transaction.query_one(&query, [], |row| row.get(0))?;
@@ -306,12 +312,11 @@ fn put_spare(transaction: &Transaction) -> rusqlite::Result<i64> {
     Ok(SPARE_TEXTS + 1)
 }
 
-/// Those that this weir knows; an older one may have begun the file.
-pub(crate) fn put_words(transaction: &Transaction) -> rusqlite::Result<()> {
+fn put_words(transaction: &Transaction) -> rusqlite::Result<()> {
     for (kind, words) in WORDS {
         for (code, word) in (0i64..).zip(words) {
             transaction
-                .prepare_cached("INSERT OR IGNORE INTO word VALUES (?, ?, ?)")?
+                .prepare_cached("INSERT INTO word VALUES (?, ?, ?)")?
                 .execute(params![kind, code, word])?;
         }
     }

@@ -63,7 +63,6 @@ impl Numbering<'_> {
     }
 }
 
-/// A text, with its sum.
 pub(crate) fn put_text(database: &Connection, id: i64, text: &str) -> rusqlite::Result<()> {
     database
         .prepare_cached("INSERT INTO text VALUES (?, ?)")?

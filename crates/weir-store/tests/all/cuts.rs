@@ -2,7 +2,7 @@
 //! Files without their ends, and without pages that the rest hangs on: all ticks that are there are
 //! recovered, in each session, and it is said how many are not.
 
-use crate::made::{add_session, add_session_of, cases, desk, old, real_start};
+use crate::made::{add_session, add_session_of, cases, desk, real_start};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn whole() -> &'static Whole {
     })
 }
 
-/// Of a file with these bytes: what was recovered, and the ticks in it by session.
+/// Recovers a file with these bytes; gives what was recovered, and the ticks in it by session.
 fn recovered(path: &Path) -> (Recovered, Vec<Vec<Tick>>) {
     let new = path.with_extension("new");
     let all = recover(path, &new).unwrap();
@@ -160,7 +160,7 @@ fn sessions_are_recovered_without_their_table() {
     }
 }
 
-/// Of a small machine all names fit a page: what is known of a first session must not move when a second
+/// On a small machine all names fit a page: what is known of a first session must not move when a second
 /// begins.
 #[test]
 fn a_first_session_does_not_hang_on_the_second() {
@@ -193,26 +193,6 @@ fn a_recovered_session_has_its_settings_and_machine() {
     assert_eq!(recording.sessions().len(), 3);
     for session in recording.sessions() {
         assert_eq!(session.start, real_start());
-    }
-}
-
-/// The same of files of the first writers of format 1, which have neither sums nor copies.
-#[test]
-fn old_files_are_recovered_up_to_the_truncation() {
-    let dir = desk();
-    let path = dir.path().join("a.weir");
-    old(&path, 3);
-    let bytes = fs::read(&path).unwrap();
-    for percent in PERCENT {
-        let kept = bytes.len() * percent / 100;
-        let (found, ticks) = recovered(&file(&dir, &bytes[..kept]));
-        let count: usize = ticks.iter().map(Vec::len).sum();
-        // The first session's pages come with its figures; of the others there are only ticks.
-        assert!(count > 420 * percent / 100 / 3, "{percent} %: {found:?}");
-        assert!(
-            found.missing_at_end_about > 0 || found.unknown_ends > 0,
-            "{percent} %: {found:?}"
-        );
     }
 }
 

@@ -7,10 +7,6 @@ use crate::made;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use weir_core::rates::attribution::Provenance;
-use weir_core::seam::plan::{Decision, Why};
-use weir_core::{State, step};
-use weir_store::export::{Format, Range, Table, export};
 use weir_store::{Recording, Tick};
 
 pub fn data(name: &str) -> PathBuf {
@@ -60,7 +56,7 @@ fn format_2_is_read() {
     let [session] = recording.sessions() else {
         panic!("{:?}", recording.sessions())
     };
-    assert_eq!((recording.format(), &session.start), (2, &made::start()));
+    assert_eq!(&session.start, &made::start());
     let read: Vec<Tick> = recording.ticks(session.id).map(Result::unwrap).collect();
     assert_eq!(read.len(), 70);
     let wanted = kept("format-2.jsonl");
@@ -70,70 +66,6 @@ fn format_2_is_read() {
         assert!(is_it(tick.unwrap(), &wanted), "{}", wanted.plan.seq);
     }
     assert_eq!(recording.counts(session.id).unwrap(), [70, 7, 0]);
-}
-
-/// The first builds that wrote format 2 had other names in it: they are read as those of today.
-#[test]
-fn names_of_the_first_builds_are_read_as_those_of_today() {
-    let kept = fs::read_to_string(data("format-2.jsonl")).unwrap();
-    assert!(kept.contains("\"figure\":{") && kept.contains("\"why\":\"cut\""));
-    let recording = Recording::open(&data("format-2.weir")).unwrap();
-    let ticks: Vec<Tick> = recording.ticks(1).map(Result::unwrap).collect();
-    let decisions = || ticks.iter().flat_map(|tick| &tick.plan.workloads);
-    assert!(decisions().any(|decision| decision.traffic.is_some()));
-    let is_limited = |why: &Why| matches!(why, Why::Limited { .. });
-    assert!(decisions().any(|decision| is_limited(&decision.why)));
-    let mut out = Vec::new();
-    export(
-        &recording,
-        Table::Workloads,
-        Format::Csv,
-        Range::default(),
-        &mut out,
-    )
-    .unwrap();
-    let rows = String::from_utf8(out).unwrap();
-    assert!(
-        rows.contains(",limited\n") && !rows.contains(",cut\n"),
-        "{rows}"
-    );
-}
-
-/// A simulated run, of two readers and a writer, by the last build that made bytes of counts of tasks before
-/// it observed. Each workload moves what it moved, of the same counts. (What it is limited to is a matter of
-/// the controller of the day.)
-#[test]
-fn bytes_in_place_of_counts_give_the_same_bandwidths() {
-    let recording = Recording::open(&data("format-2-sampled.weir")).unwrap();
-    let start = &recording.sessions()[0].start;
-    assert!(start.description.task_events.is_empty());
-    let mut state = State::default();
-    let (mut actions, mut sampled) = (0, 0);
-    for tick in recording.ticks(1).map(Result::unwrap) {
-        let seen = &tick.observation;
-        let plan = step(&mut state, &start.config, &start.description, seen);
-        assert_eq!(plan.devices.len(), tick.plan.devices.len());
-        for (device, then) in plan.devices.iter().zip(&tick.plan.devices) {
-            assert_eq!(device.read_bytes_per_sec, then.read_bytes_per_sec);
-            assert_eq!(device.write_bytes_per_sec, then.write_bytes_per_sec);
-            assert_eq!(
-                device.unattributed_bytes_per_sec,
-                then.unattributed_bytes_per_sec
-            );
-        }
-        assert_eq!(plan.workloads.len(), tick.plan.workloads.len());
-        for (workload, then) in plan.workloads.iter().zip(&tick.plan.workloads) {
-            let of = |decision: &Decision| (decision.id.clone(), decision.bandwidth);
-            assert_eq!(of(workload), of(then), "tick {}", plan.seq);
-            assert_eq!(workload.traffic, then.traffic, "tick {}", plan.seq);
-        }
-        state.note(&tick.outcomes);
-        actions += plan.actions.len();
-        let workloads = plan.workloads.iter();
-        let by_counts = workloads.filter(|w| w.bandwidth.provenance == Provenance::Sampled);
-        sampled += by_counts.count();
-    }
-    assert!(actions > 5 && sampled > 200, "{actions} {sampled}");
 }
 
 /// What the reader in Python says of a file; nothing if there is no Python, or nothing that reads zstd.

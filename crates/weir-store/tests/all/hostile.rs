@@ -119,8 +119,32 @@ fn tables_that_are_not_ours_are_refused() {
     }
     with("CREATE INDEX mine ON workload_figures (workload)")
         .expect("an index of one's own is no harm");
-    let newer = with("PRAGMA user_version = 3").unwrap_err();
-    assert!(newer.to_string().contains("format 3"), "{newer}");
+}
+
+/// It is named with the one that this weir reads, by whatever it would be read, and is left as it is.
+#[test]
+fn another_format_is_refused() {
+    for format in [1, 3, u32::MAX >> 1] {
+        let dir = desk();
+        let path = dir.path().join("a.weir");
+        fs::write(&path, good()).unwrap();
+        let sql = format!("PRAGMA user_version = {format}");
+        let database = rusqlite::Connection::open(&path).unwrap();
+        database.execute_batch(&sql).unwrap();
+        drop(database);
+        let before = fs::read(&path).unwrap();
+        let new = dir.path().join("b.weir");
+        for error in [
+            Recording::open(&path).map(drop),
+            Recorder::open(&path, &start()).map(drop),
+            recover(&path, &new).map(drop),
+        ] {
+            let said = error.unwrap_err().to_string();
+            let what = format!("is a recording of format {format}, and this weir reads format 2");
+            assert!(said.contains(&what), "{said}");
+        }
+        assert!(fs::read(&path).unwrap() == before && !new.exists());
+    }
 }
 
 #[test]

@@ -7,7 +7,6 @@ mod made;
 mod cuts;
 mod flips;
 mod format;
-mod format1;
 mod hostile;
 mod live;
 mod recording;

@@ -3,9 +3,9 @@
 
 use super::cli::CompareArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::harmless;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
+use weir_figures::text::harmless;
 use weir_report::interference;
 
 /// What a directory has as its result.
@@ -22,8 +22,6 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     );
     let comparison = interference::compare(&a, &b)?;
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out)
-            .with_context(|| format!("--out {}", harmless(&out.display().to_string())))?;
         let mut json = serde_json::to_vec_pretty(&comparison)?;
         json.push(b'\n');
         let page = interference::comparison_page(&a, &b, &comparison).into_bytes();

@@ -10,13 +10,11 @@ pub mod hardware;
 mod interference;
 
 use crate::cli::exit::Exit;
-use crate::output::text::harmless;
 use anyhow::{Context, Result};
 use cli::{BenchArgs, BenchCommand};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use weir_linux::Roots;
+use weir_report::OutputDir;
 
 /// `weir bench`.
 ///
@@ -29,22 +27,9 @@ pub fn bench(args: &BenchArgs, roots: &Roots) -> Result<Exit> {
     }
 }
 
-/// Writes files into a directory. What has such a name there is replaced, and never written through: it may
-/// be a link or a FIFO.
+/// Writes files into a directory, which is made if it is not there. What has such a name there is replaced.
 fn write_files(dir: &Path, files: &[(&str, Vec<u8>)]) -> Result<Vec<PathBuf>> {
-    let written = files.iter().map(|(name, bytes)| {
-        let path = dir.join(name);
-        let shown = harmless(&path.display().to_string());
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
-            file.write_all(bytes)?;
-            file.as_file()
-                .set_permissions(std::fs::Permissions::from_mode(0o644))?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        write().context(shown)?;
-        Ok(path)
-    });
+    let out = OutputDir::open_or_make(dir).context("--out")?;
+    let written = files.iter().map(|(name, bytes)| out.put(name, bytes));
     written.collect()
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Exit codes, and the one place where errors are printed.
 
-use crate::output::text;
-use crate::run::service::failure::{Failed, TROUBLE};
-use crate::run::service::log_format::LogFormat;
+use crate::cli::failure::{Failed, TROUBLE};
+use crate::cli::log_format::LogFormat;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use tracing::Level;
+use weir_figures::text;
 
 /// How a command ended that could print its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

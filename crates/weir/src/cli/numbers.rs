@@ -2,8 +2,9 @@
 //! Numbers on the command line. One that begins with a minus is a wrong number and no unknown flag: the error
 //! of `--set-point -1GiB/s` says that it must be above 0.
 
-use crate::cli::Cli;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::str::FromStr;
 
@@ -23,16 +24,14 @@ const NUMBERS: [&str; 12] = [
     "PERCENT",
 ];
 
-/// The command line, with numbers that may be negative.
-pub fn command() -> Command {
-    with_signs(Cli::command())
-}
-
 /// A command, with numbers that may be negative: so that their errors are about the number.
 pub fn with_signs(command: Command) -> Command {
-    let of_args = command.mut_args(|arg| match is_number(&arg) {
-        true => arg.allow_hyphen_values(true),
-        false => arg,
+    let of_args = command.mut_args(|arg| {
+        if is_number(&arg) {
+            arg.allow_hyphen_values(true)
+        } else {
+            arg
+        }
     });
     of_args.mut_subcommands(with_signs)
 }
@@ -70,9 +69,19 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// The same in a file.
+///
+/// # Errors
+/// As [`address`].
+pub fn address_of_file<'de, D: Deserializer<'de>>(file: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(file)?;
+    address(&text).map(Some).map_err(D::Error::custom)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::command;
 
     fn said(words: &[&str]) -> String {
         let words = std::iter::once("weir").chain(words.iter().copied());

@@ -17,7 +17,6 @@ use weir_core::BytesPerSec;
 pub struct AmountError(String);
 
 impl AmountError {
-    /// An error that says this.
     pub fn new(text: String) -> AmountError {
         AmountError(text)
     }
@@ -34,7 +33,6 @@ pub struct Size(pub u64);
 /// A set-point: a bandwidth, or a part of the device's capacity or of its knee.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SetPoint {
-    /// Bytes per second.
     Rate(Rate),
     /// A ratio, above 0 and at most 1.
     OfCapacity(f64),

@@ -2,9 +2,8 @@
 //! What `weir explain` says of devices: how loaded each is, which workloads load it while another waits, and
 //! what limits would do.
 
-use crate::bench::calibrate::device_profile;
-use crate::output::labels;
-use crate::output::text;
+use crate::cli::device_profile;
+use crate::cli::output::labels;
 use std::collections::BTreeMap;
 use std::path::Path;
 use weir_core::owner::owner;
@@ -12,6 +11,7 @@ use weir_core::rates::attribution::Provenance;
 use weir_core::seam::plan::{Decision, DeviceState, Why};
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, Description, DeviceId};
+use weir_figures::text;
 
 /// A device moves more than its set-point from this ratio on; up to it, it is held.
 const OVER: f64 = 1.05;
@@ -50,7 +50,6 @@ pub fn moved(device: &DeviceState) -> Option<BytesPerSec> {
     known.map(|(read, write)| read + write)
 }
 
-/// One line about a device.
 pub fn device_line(snapshot: &Snapshot, device: &DeviceState, knees: &Knees) -> String {
     let knee = knees.get(&device.id);
     let mut line = format!("{} ", device.id);
@@ -59,7 +58,7 @@ pub fn device_line(snapshot: &Snapshot, device: &DeviceState, knees: &Knees) -> 
         Some(rate) => {
             let moves = format!("moves {}", text::rate(rate));
             knee.map_or(moves.clone(), |known| {
-                let part = text::percent(rate.ratio(known.knee));
+                let part = text::whole_percent(rate.ratio(known.knee));
                 format!("{moves}, {part} of its knee ({})", text::rate(known.knee))
             })
         }
@@ -105,7 +104,7 @@ pub fn waits(snapshot: &Snapshot, of: &Decision, knees: &Knees) -> Option<String
     let part = |workload: &Decision| workload.bandwidth.bytes_per_sec.ratio(rate);
     let own = part(of);
     if own >= 0.5 {
-        let own = text::percent(own);
+        let own = text::whole_percent(own);
         return Some(format!("{so}: this workload moves {own} of the bytes"));
     }
     let is_other = |w: &&Decision| w.id != of.id && w.bandwidth.provenance != Provenance::Unknown;
@@ -120,12 +119,12 @@ pub fn waits(snapshot: &Snapshot, of: &Decision, knees: &Knees) -> Option<String
     let names: Vec<String> = most.map(|other| name(other)).collect();
     let (verb, sum) = (
         if names.len() == 1 { "moves" } else { "move" },
-        text::percent(sum),
+        text::whole_percent(sum),
     );
     (!names.is_empty()).then(|| format!("{so}: {} {verb} {sum} of the bytes", listed(&names)))
 }
 
-/// What limits would do, of a weir that observes.
+/// What limits would do, for a weir process that only observes.
 pub fn rehearsal(snapshot: &Snapshot) -> String {
     let plan = &snapshot.plan;
     if plan

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weir explain` says of pages that the kernel migrates: how much that is of a device, and the settings
-//! that have it do so.
+//! What `weir explain` says of pages that the kernel migrates: how much of a device's traffic that is, and
+//! the settings that have it do so.
 
 use super::load::moved;
-use crate::output::text;
 use weir_core::rates::attribution::UNSURE_RATIO;
 use weir_core::seam::plan::{DeviceState, Plan};
+use weir_figures::text;
 use weir_linux::{MigrationSettings, Roots};
 
 /// What is on of this machine's settings; nothing where the kernel moves too little for a line.
 pub fn settings(plan: &Plan, roots: &Roots) -> MigrationSettings {
-    match plan.devices.iter().any(|device| part(device).is_some()) {
-        true => MigrationSettings::read(roots),
-        false => MigrationSettings::default(),
+    if plan.devices.iter().any(|device| part(device).is_some()) {
+        MigrationSettings::read(roots)
+    } else {
+        MigrationSettings::default()
     }
 }
 
@@ -22,9 +23,8 @@ fn part(device: &DeviceState) -> Option<f64> {
     (part > UNSURE_RATIO).then_some(part)
 }
 
-/// One line about a device.
 pub fn line(device: &DeviceState, settings: &MigrationSettings) -> Option<String> {
-    let part = text::percent(part(device)?);
+    let part = text::whole_percent(part(device)?);
     let rate = text::rate(device.migrated_bytes_per_sec?);
     let mut line = format!("the kernel moves {rate}, {part} of the bytes, by page migration");
     let on = on(settings);
@@ -43,9 +43,10 @@ fn on(settings: &MigrationSettings) -> Vec<String> {
     add(settings.balances, "NUMA balancing (numa_balancing has 1)");
     if let Some(actions) = &settings.damon {
         let actions: Vec<&str> = actions.iter().copied().collect();
-        let actions = match actions.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", actions.join(", ")),
+        let actions = if actions.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", actions.join(", "))
         };
         on.push(format!("DAMON{actions}"));
     }

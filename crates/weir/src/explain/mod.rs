@@ -2,16 +2,17 @@
 //! `weir explain`: which workloads are limited, since when, how much and why, and what changed lately.
 //! It reads the running weir's snapshot and its list of changes. With neither there is nothing to explain.
 
+pub mod cli;
 mod load;
 mod migration;
+pub mod recorded;
 
-use crate::cli::ExplainArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
-use crate::output::{labels, set_point};
-use crate::recordings;
+use crate::cli::output::wall_clock::wall_unix_ms;
+use crate::cli::output::{labels, set_point};
+use crate::explain::cli::ExplainArgs;
 use crate::run::screens::changes::{self, MachineChange};
-use crate::run::screens::publish::{self, is_live, wall_unix_ms};
+use crate::run::screens::publish::{self, is_live};
 use anyhow::{Context, Result, bail};
 use load::Knees;
 use serde::Serialize;
@@ -22,6 +23,7 @@ use weir_core::seam::observation::LatencyReading;
 use weir_core::seam::plan::{Decision, DeviceState};
 use weir_core::seam::sched_stats::{SchedStats, WorkloadStats};
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::{Cell, Setting, Table, terminal_table, text};
 use weir_linux::{MigrationSettings, Roots};
 
 /// Names shown when a name was not found.
@@ -64,7 +66,7 @@ struct Explained<'a> {
 /// No weir is running, or no workload has that name.
 pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
     if let Some(path) = &args.recording {
-        return recordings::explain::explain(args, path);
+        return recorded::explain(args, path);
     }
     let path = roots.run.join(publish::FILE_NAME);
     if !path.exists() {
@@ -274,13 +276,14 @@ fn page(
         let _ = writeln!(out, "{}", labels::scheduler(stats));
     }
     if chosen.is_empty() {
-        let _ = match snapshot.limiting {
-            true => writeln!(out, "no workload is limited"),
-            false => writeln!(
+        let _ = if snapshot.limiting {
+            writeln!(out, "no workload is limited")
+        } else {
+            writeln!(
                 out,
                 "no workload is limited: weir observes only\n{}",
                 load::rehearsal(snapshot)
-            ),
+            )
         };
     }
     for verdict in chosen {
@@ -289,11 +292,12 @@ fn page(
     if !changes.is_empty() {
         let _ = writeln!(out, "\nlast changes");
     }
-    for change in changes {
+    let rows = changes.iter().map(|change| {
         let ago = text::ago(now_ms.saturating_sub(change.wall_unix_ms));
-        let _ = writeln!(out, "  {:>12} ago  {}", ago, change.sentence());
-    }
-    out
+        let ago = Cell::number(format!("  {ago} ago"));
+        vec![ago, Cell::words(change.sentence())]
+    });
+    out + &terminal_table(&Table::new("", &["", ""], rows), Setting::WIDE)
 }
 
 /// Bytes per second that all devices write together, where that is known.

@@ -3,23 +3,22 @@
 //! overlay. All of it is made in memory first: either the whole overlay is written or nothing.
 
 use super::cli::AcpiArgs;
-use super::size;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
 use anyhow::{Context, Result, bail};
-use rustix::fs::{Mode, OFlags, open};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 use weir_acpi::table::TABLE_BYTES_MAX;
 use weir_acpi::{Firmware, Kind, Split, Table, cpio, split};
+use weir_figures::text::{self, size};
+use weir_figures::{Cell, Setting, Table as Rows, terminal_table};
+use weir_files::Access;
 use weir_linux::Roots;
 
 #[derive(Serialize)]
 struct AcpiReport<'a> {
-    /// Nothing with `--dry-run`.
+    /// None with `--dry-run`.
     overlay: Option<&'a Path>,
     groups: Vec<AcpiGroup>,
     tables: Vec<TableRow>,
@@ -97,7 +96,6 @@ fn table_row(table: &Table) -> TableRow {
     }
 }
 
-/// Where the tables are.
 pub(super) fn tables_dir(args: &AcpiArgs, roots: &Roots) -> PathBuf {
     let given = args.tables.clone();
     given.unwrap_or_else(|| roots.sys.join("firmware/acpi/tables"))
@@ -142,18 +140,10 @@ pub(super) fn read_table(dir: &Path, kind: Kind) -> Result<Option<Table>> {
     table.map(Some).with_context(|| path.display().to_string())
 }
 
-/// A whole file, and one byte more than `most` of it at most. What is no file (a pipe that never ends)
-/// is refused.
+/// A whole file, and one byte more than `most` of it at most.
 pub(super) fn read_bounded(path: &Path, most: usize) -> std::io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(open(path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::new(
-            ErrorKind::InvalidInput,
-            "it is no regular file",
-        ));
-    }
     let mut bytes = Vec::new();
+    let file = weir_files::open_regular(path)?;
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -161,20 +151,16 @@ pub(super) fn read_bounded(path: &Path, most: usize) -> std::io::Result<Vec<u8>>
 /// Writes a file that is not there yet: whole, or not at all.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(dir).with_context(cannot)?;
+    let mut file = weir_files::begin(path, Access::Shared).with_context(cannot)?;
     file.write_all(bytes).with_context(cannot)?;
-    file.as_file().sync_all().with_context(cannot)?;
-    match file.persist_noclobber(path) {
-        Ok(_) => Ok(()),
-        Err(e) if e.error.kind() == ErrorKind::AlreadyExists => bail!(
+    file.sync().with_context(cannot)?;
+    match file.place() {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => bail!(
             "{} is there already; remove it, or name another with --out",
             path.display()
         ),
-        Err(e) => Err(e.error).with_context(cannot),
+        Err(e) => Err(e).with_context(cannot),
     }
 }
 
@@ -222,29 +208,22 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 }
 
 fn page(report: &AcpiReport, out: &Path) -> String {
-    let mut page = String::new();
+    let rows = report.groups.iter().map(|group| {
+        let span = |s: &SpanRow| {
+            let last = s.base_bytes + s.length_bytes - 1;
+            format!("{:#x}–{last:#x}", s.base_bytes)
+        };
+        let spans: Vec<String> = group.spans.iter().map(span).collect();
+        vec![
+            Cell::words(format!("domain {}", group.domain)),
+            Cell::number(&group.share),
+            Cell::number(size(group.size_bytes)),
+            Cell::words(spans.join(" ")),
+        ]
+    });
+    let heads = ["group", "share", "size", "addresses"];
+    let mut page = terminal_table(&Rows::new("", &heads, rows), Setting::WIDE);
     // Writing into a String cannot fail, here and below.
-    for group in &report.groups {
-        let spans: Vec<String> = group
-            .spans
-            .iter()
-            .map(|s| {
-                format!(
-                    "{:#x}–{:#x}",
-                    s.base_bytes,
-                    s.base_bytes + s.length_bytes - 1
-                )
-            })
-            .collect();
-        let _ = writeln!(
-            page,
-            "domain {:<4} {:>8} = {:<10} {}",
-            group.domain,
-            group.share,
-            size(group.size_bytes),
-            spans.join(" ")
-        );
-    }
     for table in &report.tables {
         let _ = writeln!(
             page,

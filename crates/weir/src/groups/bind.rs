@@ -3,10 +3,10 @@
 
 use super::cli::BindArgs;
 use crate::cli::exit::{Exit, print};
-use crate::output::text;
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use weir_figures::text;
 use weir_linux::cxl::Fabric;
 use weir_linux::{Nodes, Roots, bind_cgroup_of, bind_self};
 

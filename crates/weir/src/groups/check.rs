@@ -5,7 +5,6 @@
 
 use super::acpi::{read_bounded, read_table, tables_dir};
 use super::cli::AcpiArgs;
-use super::size;
 use crate::cli::exit::{Exit, print, print_json};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -16,6 +15,8 @@ use weir_acpi::hmat::{DataType, Hmat};
 use weir_acpi::slit::Slit;
 use weir_acpi::srat::Srat;
 use weir_acpi::{Firmware, Kind, Table, cpio};
+use weir_figures::text::size;
+use weir_figures::{Cell, Setting, Table as Rows, terminal_table};
 use weir_linux::{Nodes, Roots};
 
 #[derive(Serialize)]
@@ -253,20 +254,23 @@ fn number(value: Option<u64>) -> String {
 }
 
 fn page(report: &CheckReport) -> String {
-    let mut page = String::new();
-    for row in &report.groups {
-        let node = row
-            .node
-            .map_or_else(|| "no node".to_owned(), |n| format!("node {n}"));
-        // Writing into a String cannot fail, here and below.
-        let _ = writeln!(
-            page,
-            "domain {:<4} {node:<9} {:>10} of {}",
-            row.domain,
-            size(row.present_bytes),
-            size(row.size_bytes)
-        );
-    }
+    let rows = report.groups.iter().map(|row| {
+        let node = row.node.map_or("no node".into(), |n| format!("node {n}"));
+        vec![
+            Cell::words(format!("domain {}", row.domain)),
+            Cell::words(node),
+            Cell::number(size(row.present_bytes)),
+            Cell::number(size(row.size_bytes)),
+        ]
+    });
+    let mut page = match &report.groups[..] {
+        [] => String::new(),
+        _ => {
+            let table = Rows::new("", &["group", "", "there", "of"], rows);
+            terminal_table(&table, Setting::WIDE)
+        }
+    };
+    // Writing into a String cannot fail, here and below.
     for finding in &report.findings {
         let _ = writeln!(page, "✗ {finding}");
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir groups`.
 
+use crate::cli::devices::NodeArgs;
 use crate::cli::quantities::Span;
-use crate::inventory::devices::NodeArgs;
 use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 use weir_acpi::Sizes;
@@ -95,9 +95,7 @@ Examples:
 /// The new size of a group: `2=384MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeSize {
-    /// The group.
     pub node: u32,
-    /// Its size.
     pub bytes: u64,
 }
 

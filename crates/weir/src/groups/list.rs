@@ -2,13 +2,12 @@
 //! `weir groups list`: the nodes of CXL memory.
 
 use super::cli::ListArgs;
-use super::size;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::harmless;
 use anyhow::Result;
 use serde::Serialize;
-use std::fmt::Write as _;
 use weir_core::Description;
+use weir_figures::text::{NONE, harmless, size};
+use weir_figures::{Cell, Setting, Table, terminal_table};
 use weir_linux::cxl::Fabric;
 use weir_linux::{Node, Nodes, Options, Reach, Roots};
 
@@ -32,7 +31,7 @@ struct GroupRow {
     node: u32,
     size_bytes: u64,
     used_bytes: u64,
-    /// From the nearest node with CPUs.
+    /// Distance from the nearest node with CPUs.
     distance: Option<u32>,
     reach: Reach,
     /// Groups of access counters on this node.
@@ -105,32 +104,34 @@ fn page(report: &GroupsReport) -> String {
             "no group: no node is CXL memory. `weir groups acpi` splits a device into groups\n";
         return page.to_owned() + &others(report);
     }
-    let mut page =
-        String::from("group        size        used  distance  latency  bandwidth   counters\n");
-    for row in &report.groups {
-        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
+    let or_dash = |value: Option<String>| Cell::number(value.unwrap_or_else(|| NONE.into()));
+    let rows = report.groups.iter().map(|row| {
         let latency = row.reach.read_latency_ns.map(|ns| format!("{ns} ns"));
-        let bandwidth = row
-            .reach
-            .read_bandwidth_mb_per_sec
-            .map(|mb| format!("{mb} MB/s"));
+        let bandwidth = row.reach.read_bandwidth_mb_per_sec;
         let counters = match &row.counters[..] {
-            [] => "–".to_owned(),
+            [] => NONE.to_owned(),
             all => all.join(" "),
         };
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            page,
-            "node{:<4} {:>9}  {:>10}  {:>8}  {:>7}  {:>9}   {counters}",
-            row.node,
-            size(row.size_bytes),
-            size(row.used_bytes),
+        vec![
+            Cell::words(format!("node{}", row.node)),
+            Cell::number(size(row.size_bytes)),
+            Cell::number(size(row.used_bytes)),
             or_dash(row.distance.map(|d| d.to_string())),
             or_dash(latency),
-            or_dash(bandwidth),
-        );
-    }
-    page + &others(report)
+            or_dash(bandwidth.map(|mb| format!("{mb} MB/s"))),
+            Cell::words(counters),
+        ]
+    });
+    let heads = [
+        "group",
+        "size",
+        "used",
+        "distance",
+        "latency",
+        "bandwidth",
+        "counters",
+    ];
+    terminal_table(&Table::new("", &heads, rows), Setting::WIDE) + &others(report)
 }
 
 /// A node that sysfs does not list among those with memory has no verdict.

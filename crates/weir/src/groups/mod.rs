@@ -30,34 +30,3 @@ pub fn groups(args: &GroupsArgs, roots: &Roots) -> Result<Exit> {
         },
     }
 }
-
-/// A size as text: in the largest binary unit in which it has at most two decimals.
-fn size(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    for (unit, shift) in units {
-        if bytes >> shift > 0 {
-            // Exact below 2^53, and a rounded size above is still right to three digits.
-            let value = bytes as f64 / (1_u64 << shift) as f64;
-            let text = format!("{value:.2}");
-            let text = text.trim_end_matches('0').trim_end_matches('.');
-            return format!("{text} {unit}");
-        }
-    }
-    format!("{bytes} B")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (128 << 20, "128 MiB"),
-            (3 << 29, "1.5 GiB"),
-            (1 << 40, "1 TiB"),
-            ((1 << 30) + (5 << 20), "1 GiB"),
-        ] {
-            assert_eq!(super::size(bytes), text);
-        }
-    }
-}

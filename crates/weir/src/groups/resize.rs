@@ -4,7 +4,6 @@
 
 use super::acpi::read_bounded;
 use super::cli::ResizeArgs;
-use super::size;
 use crate::cli::exit::{Exit, print, print_json};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -12,6 +11,8 @@ use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
+use weir_figures::text::size;
+use weir_figures::{Cell, Setting, Table, terminal_table};
 use weir_linux::Roots;
 use weir_linux::virtual_copies::{
     Layout, Map, MemoryBlocks, MemorySysfs, MovedBlocks, Owner, Refusal, resize as carry_out,
@@ -87,28 +88,12 @@ fn is_possible(layout: &Layout, kernel: &impl MemoryBlocks, path: &Path) -> Resu
     Ok(())
 }
 
-/// Where the file has the name that it had by default before, to be put behind an error.
-fn former(path: &Path) -> String {
-    let old = path.with_file_name("copies.toml");
-    let is_default = path
-        .file_name()
-        .is_some_and(|name| name == "alias-map.toml");
-    match is_default && old.exists() {
-        true => format!(
-            "; {} is a former name of it: rename that file",
-            old.display()
-        ),
-        false => String::new(),
-    }
-}
-
 /// Reads the alias map. It decides which blocks come online, so only root may be able to write it.
 fn read_layout(path: &Path) -> Result<Layout> {
     let name = path.display();
     let meta = std::fs::metadata(path).with_context(|| {
         format!(
-            "cannot read {name}, the file with the places of the copies of device memory (see --help){}",
-            former(path)
+            "cannot read {name}, the file with the places of the copies of device memory (see --help)"
         )
     })?;
     let me = rustix::process::geteuid().as_raw();
@@ -166,10 +151,11 @@ fn text(page: &Page) -> String {
             refusal.node, refusal.block, refusal.why
         );
     }
-    for row in &page.groups {
-        let _ = writeln!(out, "node {:<4} {:>10}", row.node, size(row.size_bytes));
-    }
-    let _ = writeln!(out, "free      {:>10}", size(page.free_bytes));
+    let row = |name: String, bytes| vec![Cell::words(name), Cell::number(size(bytes))];
+    let groups = page.groups.iter();
+    let groups = groups.map(|group| row(format!("node {}", group.node), group.size_bytes));
+    let rows = groups.chain([row("free".into(), page.free_bytes)]);
+    out += &terminal_table(&Table::new("", &["", ""], rows), Setting::PLAIN);
     for violation in &page.violations {
         let _ = writeln!(out, "✗ {violation}");
     }

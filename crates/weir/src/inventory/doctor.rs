@@ -2,13 +2,14 @@
 //! `weir doctor`: the platform's facts as a tree, with reasons and next moves, and what follows from
 //! them. It probes nothing itself.
 
-use crate::bench::calibrate::device_profile::facts as facts_of_calibration;
+use super::cli::DoctorArgs;
+use crate::cli::device_profile::facts as facts_of_calibration;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::cli::settings::Settings;
-use crate::cli::{DoctorArgs, LoopArgs};
-use crate::output::text;
-use crate::run::open_platform;
+use crate::cli::output::wall_clock::wall_unix_ms;
+use crate::run::platform;
 use crate::run::screens::publish;
+use crate::run::settings::Settings;
+use crate::run::settings::args::LoopArgs;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
@@ -16,6 +17,7 @@ use std::io::{self, IsTerminal};
 use weir_core::seam::next_move::NextMove;
 use weir_core::seam::topology::Fact;
 use weir_core::{Description, Missing};
+use weir_figures::text;
 use weir_linux::{By, Options, Roots};
 
 #[derive(Serialize)]
@@ -66,13 +68,13 @@ pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
-/// As `weir run` would have them with this file and these flags.
+/// Options as `weir run` would have them with this file and these flags.
 fn options(args: &DoctorArgs, roots: &Roots) -> Result<Options> {
     let mut given = LoopArgs {
         workloads: args.workloads,
         exclude: args.exclude.clone(),
         config: args.config.clone(),
-        devices: args.devices.clone(),
+        device: args.devices.clone(),
         ..LoopArgs::default()
     };
     // To observe needs no set-point.
@@ -80,14 +82,14 @@ fn options(args: &DoctorArgs, roots: &Roots) -> Result<Options> {
     let settings = Settings::new(&given)?;
     Ok(Options {
         read_only: true,
-        ..open_platform::options(roots, &settings)?
+        ..platform::options(roots, &settings)?
     })
 }
 
 /// Facts of a running weir about the names in its settings.
 fn names_of_the_running(roots: &Roots) -> Vec<Fact> {
     let snapshot = publish::read(&roots.run.join(publish::FILE_NAME)).ok();
-    let live = snapshot.filter(|snapshot| publish::is_live(snapshot, publish::wall_unix_ms()));
+    let live = snapshot.filter(|snapshot| publish::is_live(snapshot, wall_unix_ms()));
     let Some(live) = live else { return Vec::new() };
     let of_names = |fact: &Fact| fact.name.starts_with(weir_linux::NAMES);
     let facts = live.description.facts.into_iter().filter(of_names);
@@ -188,9 +190,12 @@ fn lack(
 }
 
 fn page(report: &DoctorReport, colours: bool) -> String {
-    let paint = |code: &str, text: &str| match colours {
-        true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
-        false => text.to_owned(),
+    let paint = |code: &str, text: &str| {
+        if colours {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     };
     let mut out = String::new();
     // Writing into a String cannot fail, here and below.

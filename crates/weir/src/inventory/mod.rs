@@ -2,7 +2,7 @@
 //! What this machine has: [`devices`] (`--device`: which nodes are CXL memory), [`topology`], [`events`],
 //! [`doctor`].
 
-pub mod devices;
+pub mod cli;
 pub mod doctor;
 pub mod events;
 pub mod topology;

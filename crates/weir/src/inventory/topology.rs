@@ -2,12 +2,12 @@
 //! `weir topology`: from NUMA nodes to CXL devices, ports and counters, as a tree. It probes nothing
 //! itself, and guesses nothing: what is not known says why. Each node says whether it is CXL memory.
 
-use crate::cli::TopologyArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::harmless;
+use crate::inventory::cli::TopologyArgs;
 use anyhow::Result;
 use std::fmt::Display;
 use weir_core::Bytes;
+use weir_figures::text::harmless;
 use weir_linux::cxl::{
     CxlMemory, CxlNode, Dax, DaxParent, DecoderTarget, Fabric, Known, Region, Window,
 };
@@ -44,9 +44,10 @@ impl TopologyBranch {
     fn draw(&self, out: &mut String, stem: &str) {
         *out += &format!("{}\n", harmless(&self.line));
         for (place, branch) in self.below.iter().enumerate() {
-            let (joint, more) = match place + 1 == self.below.len() {
-                true => ("└─ ", "   "),
-                false => ("├─ ", "│  "),
+            let (joint, more) = if place + 1 == self.below.len() {
+                ("└─ ", "   ")
+            } else {
+                ("├─ ", "│  ")
             };
             *out += &format!("{stem}{joint}");
             branch.draw(out, &format!("{stem}{more}"));

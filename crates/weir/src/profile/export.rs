@@ -23,7 +23,6 @@ enum OneKind<'a> {
     Stalls(&'a Result<StallSplit, Refusal>),
 }
 
-/// A line of figures.
 #[derive(Serialize)]
 struct FigureLine<'a> {
     from_ns: Nanos,
@@ -123,7 +122,7 @@ fn rule_lines(made: &Report, file: &WindowFile) -> Result<String> {
     Ok(text)
 }
 
-/// By window, then by subject.
+/// Lines of figures by window, then by subject.
 fn figure_lines(made: &Report, file: &WindowFile, what: ExportedFigures) -> Result<String> {
     let mut text = String::new();
     for (number, window) in file.windows.iter().enumerate() {

@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the
 //! names of events ([`tables`]), which that crate does not know. [`record`] has counts of this machine,
-//! [`sim`] those of the synthetic server; [`live`] shows either while it counts, and [`waits_in`] tells `weir
-//! top`.
+//! weir-lab those of the synthetic server; [`live`] shows either while it counts, and [`waits_in`] tells
+//! `weir top`.
 
 pub mod cli;
 mod export;
-mod latest;
 mod live;
 mod moments;
 mod page;
 mod record;
-pub mod sim;
 mod tables;
-pub mod waits_in;
 
 use crate::cli::exit::{Exit, print, print_json};
 use crate::cli::quantities::{Rate, Span};
-use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use cli::{DiffArgs, ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
-use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write, stderr, stdin};
 use std::path::Path;
 use std::time::Duration;
 use weir_core::Nanos;
+use weir_figures::text::harmless;
+use weir_files::{Access, CreatedFile};
 use weir_linux::Roots;
 use weir_profile::report::{self, Report, methods, text};
 use weir_profile::window_file::{FILE_BYTES_MAX, WindowFile};
@@ -40,14 +37,15 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
         ProfileCommand::Live(args) => live::live(args, roots),
         ProfileCommand::Import(args) => import(args, roots),
         ProfileCommand::Report(args) => show(args),
-        ProfileCommand::Sim(args) => sim::simulate(args),
+        ProfileCommand::Sim(words) => words.run("server"),
         ProfileCommand::Diff(args) => compare(args),
         ProfileCommand::Export(args) => export::export(args),
         ProfileCommand::Methods(args) => {
             let methods = methods::methods();
-            match args.json {
-                true => print_json(&methods)?,
-                false => print(&methods::text(&methods))?,
+            if args.json {
+                print_json(&methods)?
+            } else {
+                print(&methods::text(&methods))?
             }
             Ok(Exit::Done)
         }
@@ -56,7 +54,7 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
 
 /// A set of events counts for so long: a shorter window has one set of many.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// With less, nothing would be seen of a day.
+/// Longest interval: with a longer one nothing would be seen of a day.
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 /// The length of windows that are counted.
@@ -69,18 +67,18 @@ fn checked_interval(interval: Span) -> Result<Duration> {
     }
 }
 
-fn shown(path: &Path) -> String {
+/// A path, for a terminal.
+pub fn shown(path: &Path) -> String {
     harmless(&path.to_string_lossy())
 }
 
 /// All of a file, or of stdin.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let source: Box<dyn Read> = match path.as_os_str() == "-" {
-        true => Box::new(stdin().lock()),
-        false => {
-            let file = File::open(path);
-            Box::new(file.with_context(|| format!("cannot open {}", shown(path)))?)
-        }
+    let source: Box<dyn Read> = if path.as_os_str() == "-" {
+        Box::new(stdin().lock())
+    } else {
+        let file = weir_files::open_regular(path);
+        Box::new(file.with_context(|| format!("cannot open {}", shown(path)))?)
     };
     let mut bytes = Vec::new();
     let limited = source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -152,8 +150,11 @@ fn summary(file: &WindowFile) -> String {
 }
 
 /// A file that was not there.
-fn new_file(path: &Path) -> Result<File> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
+///
+/// # Errors
+/// It is there, or cannot be made.
+pub fn new_file(path: &Path) -> Result<CreatedFile> {
+    match weir_files::create_new(path, Access::Shared) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             bail!("{} exists: name a new file, or remove it", shown(path))
         }
@@ -161,20 +162,23 @@ fn new_file(path: &Path) -> Result<File> {
     }
 }
 
-fn write_new(path: &Path, content: &[u8]) -> Result<()> {
+/// Writes a file that was not there.
+///
+/// # Errors
+/// It is there, or cannot be written.
+pub fn write_new(path: &Path, content: &[u8]) -> Result<()> {
     let mut made = new_file(path)?;
     let written = made.write_all(content);
     written.with_context(|| format!("cannot write {}", shown(path)))
 }
 
-/// For figures: of a recording that is too long for memory, windows are taken together.
+/// Windows for figures: those of a recording that is too long for memory are taken together.
 fn windows_of(path: &Path) -> Result<WindowFile> {
     let content = read(path)?;
     let file = WindowFile::read_for_report(&content);
     file.with_context(|| format!("cannot read {}", shown(path)))
 }
 
-/// Each window.
 fn all_windows_of(path: &Path) -> Result<WindowFile> {
     let content = read(path)?;
     let file = WindowFile::read(&content);
@@ -196,9 +200,10 @@ fn all_windows_of(path: &Path) -> Result<WindowFile> {
 
 /// The part of a file that was asked for.
 fn part_of(path: &Path, file: WindowFile, span: TimeSpan) -> Result<WindowFile> {
-    match span.is_all() {
-        true => Ok(file),
-        false => span.of(&file).with_context(|| shown(path)),
+    if span.is_all() {
+        Ok(file)
+    } else {
+        span.of(&file).with_context(|| shown(path))
     }
 }
 
@@ -230,9 +235,10 @@ fn show(args: &ReportArgs) -> Result<Exit> {
 /// What to say where no workload has that in its name.
 fn workload_not_found(name: &str, file: &WindowFile) -> String {
     let names = report::workload_names(file);
-    let known = match names.is_empty() {
-        true => "no workload: count with --for-each-cgroup, or record with --cgroup".to_owned(),
-        false => names.join(", "),
+    let known = if names.is_empty() {
+        "no workload: count with --for-each-cgroup, or record with --cgroup".to_owned()
+    } else {
+        names.join(", ")
     };
     format!(
         "no workload has {:?} in its name; the file has {known}",
@@ -241,15 +247,20 @@ fn workload_not_found(name: &str, file: &WindowFile) -> String {
 }
 
 /// Prints a report.
-fn show_report(made: &Report, is_json: bool) -> Result<Exit> {
-    match is_json {
-        true => print_json(made)?,
-        false => print(&text::text(made))?,
+///
+/// # Errors
+/// It cannot be printed.
+pub fn show_report(made: &Report, is_json: bool) -> Result<Exit> {
+    if is_json {
+        print_json(made)?
+    } else {
+        print(&text::text(made))?
     }
     Ok(exit_of(made))
 }
 
-fn exit_of(made: &Report) -> Exit {
+/// What the program ends with: whether a rule has found something.
+pub fn exit_of(made: &Report) -> Exit {
     let is_found = made.rules.iter().any(|rule| rule.found_in.is_some());
     if is_found { Exit::Finding } else { Exit::Done }
 }
@@ -276,7 +287,7 @@ fn compare(args: &DiffArgs) -> Result<Exit> {
                 (args.first.as_path(), first, &before),
                 (path, second, &after),
             ];
-            page::of_diff(dir, files, (idle, workload), &rows)?;
+            page::of_diff(dir, files, idle, workload, &rows)?;
         }
         (None, true) => print_json(&rows)?,
         (None, false) => print(&diff::text(&rows, args.all))?,

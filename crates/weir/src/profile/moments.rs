@@ -7,7 +7,6 @@ use std::str::FromStr;
 use weir_core::Nanos;
 use weir_profile::TimeSpan;
 
-/// A time of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordingMoment(pub Nanos);
 
@@ -47,9 +46,10 @@ impl FromStr for MomentSpan {
             from: moment(from)?,
             to: moment(to)?,
         };
-        match span.is_all() {
-            true => Err(wrong()),
-            false => Ok(MomentSpan(span)),
+        if span.is_all() {
+            Err(wrong())
+        } else {
+            Ok(MomentSpan(span))
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{exit_of, shown};
 use crate::cli::exit::{Exit, print};
-use crate::output::text::harmless;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
+use weir_figures::text::harmless;
 use weir_profile::diff::{self, DiffRow};
 use weir_profile::report::{self, Options, Report};
 use weir_profile::{TimeSpan, WindowFile};
@@ -46,7 +46,8 @@ pub fn of_report(dir: &Path, file: &Path, made: &Report) -> Result<Exit> {
 pub fn of_diff(
     dir: &Path,
     files: [(&Path, TimeSpan, &WindowFile); 2],
-    (idle, workload): (Option<&WindowFile>, Option<&str>),
+    idle: Option<&WindowFile>,
+    workload: Option<&str>,
     rows: &[DiffRow],
 ) -> Result<()> {
     let options = Options {
@@ -56,9 +57,12 @@ pub fn of_diff(
         ..Options::default()
     };
     let [before, after] = files.map(|(_, _, file)| report::report(file, &options));
-    let names = files.map(|(path, span, _)| match span.is_all() {
-        true => name(path),
-        false => format!("{}, {span}", name(path)),
+    let names = files.map(|(path, span, _)| {
+        if span.is_all() {
+            name(path)
+        } else {
+            format!("{}, {span}", name(path))
+        }
     });
     let sides = [
         Reported {

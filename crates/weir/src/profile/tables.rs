@@ -49,7 +49,6 @@ impl Events {
         all.find(same).map(|(_, event)| event.name.clone())
     }
 
-    /// Roles of these events.
     pub fn recipes(&self) -> Recipes {
         let devices = tables_with_roles()
             .iter()
@@ -98,8 +97,8 @@ fn recipe(role: &RoleSum) -> Option<Recipe> {
     })
 }
 
-/// The table that the counted events are of: the one asked for, this machine's, or the only one that has most
-/// of them.
+/// The table that the counted events stand in: the one asked for, this machine's, or the only one that has
+/// most of them.
 ///
 /// # Errors
 /// There is no such family, or several have the events.

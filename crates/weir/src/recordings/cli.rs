@@ -2,8 +2,9 @@
 //! Arguments of `weir record`, `weir replay` and `weir export`.
 
 use super::moment::Moment;
+use crate::cli::PolicyName;
 use crate::cli::quantities::{Rate, SetPoint, Span};
-use crate::cli::{LoopArgs, PolicyName};
+use crate::run::settings::args::LoopArgs;
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -153,11 +154,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "table", "session", "from", "to", "out"])]
     pub recover: Option<PathBuf>,
 
-    /// Of a recording of an older format: make a new recording of today's format of it
-    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "table", "session", "from", "to", "out", "recover"])]
-    pub upgrade: Option<PathBuf>,
-
-    /// With --out, --recover or --upgrade print what was written as JSON; else write rows as JSON lines
+    /// With --out or --recover print what was written as JSON; else write rows as JSON lines
     #[arg(long)]
     pub json: bool,
 }
@@ -172,16 +169,12 @@ Examples:
   weir export today.weir --format openmetrics --instance db7 --out day.om
   promtool tsdb create-blocks-from openmetrics day.om /var/lib/prometheus
   weir export broken.weir --recover new.weir
-  weir export old.weir --upgrade new.weir
 
 Columns have their units in their names; docs/reference/recording-format.md describes them. Control characters \
 in names are written as \\ooo, as bytes that are not UTF-8 are: a name cannot break a line or a screen.
 
 A damaged recording is exported up to the damage, and the exit code is 2; a file that --out was making \
-is removed then. --recover and --upgrade end with 1 if something is lost.
-
-Recordings of format 1 (weir before this version) are read by `weir export` only, and by this version and the \
-next: --upgrade makes recordings of them that `weir replay` and all else read.";
+is removed then. --recover ends with 1 if something is lost.";
 
 /// A format for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

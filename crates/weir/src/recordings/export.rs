@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir export`: figures of a recording for other programs, and new recordings of what can be read of a
-//! damaged one or an old one.
+//! damaged one.
 
 use super::cli::{ExportArgs, FormatName, TableName};
 use super::moment::{Moment, utc};
 use super::open_metrics;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
 use anyhow::{Context, Result, bail};
-use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use weir_figures::text;
+use weir_files::Access;
 use weir_store::export::{Format, Range, Table};
-use weir_store::{FORMAT, Recording, Recovered, Session, StoreError};
+use weir_store::{Recording, Recovered, Session, StoreError};
 
 const JSON_IS_LINES: &str =
     "--json without --out writes JSON lines: leave --format out, or give --out FILE";
@@ -25,20 +25,13 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
     if let Some(new) = &args.recover {
         return recover(&args.file, new, args.json);
     }
-    if let Some(new) = &args.upgrade {
-        if Recording::open_for_export(&args.file).is_ok_and(|old| old.format() == FORMAT) {
-            let name = text::harmless(&args.file.to_string_lossy());
-            bail!("{name} is a recording of format {FORMAT} already: use it as it is");
-        }
-        return recover(&args.file, new, args.json);
-    }
     if args.format == Some(FormatName::Openmetrics) {
         if args.json && args.out.is_none() {
             bail!(JSON_IS_LINES);
         }
         return open_metrics::export(args);
     }
-    let recording = Recording::open_for_export(&args.file)?;
+    let recording = Recording::open(&args.file)?;
     let range = range(args, &recording)?;
     let (table, format) = (table(args.table), format(args)?);
     let Some(path) = &args.out else {
@@ -50,8 +43,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         has_rows(rows, &range, &recording)?;
         return Ok(Exit::Done);
     };
-    let mut open = OpenOptions::new();
-    let file = open.write(true).create_new(true).open(path);
+    let file = weir_files::create_new(path, Access::Shared);
     let shown = text::harmless(&path.to_string_lossy());
     let file = match file {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -59,7 +51,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         }
         other => other.with_context(|| format!("cannot make {shown}"))?,
     };
-    let written = weir_store::export::export(&recording, table, format, range, file);
+    let written = weir_store::export::export(&recording, table, format, range, file.file());
     let written = written.map_err(anyhow::Error::from);
     let rows = written.and_then(|rows| has_rows(rows, &range, &recording).map(|()| rows));
     let rows = match rows {
@@ -67,12 +59,12 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         Err(error) => {
             // weir made this file, and it is a part that seems complete. If it cannot be removed, the error
             // below is still the one to report.
-            let _ = fs::remove_file(path);
+            let _ = file.remove();
             return Err(error).with_context(|| format!("{shown} is not made"));
         }
     };
     if args.json {
-        let bytes = fs::metadata(path).map(|file| file.len()).ok();
+        let bytes = file.file().metadata().map(|file| file.len()).ok();
         print_json(&serde_json::json!({ "file": path, "rows": rows, "bytes": bytes }))?;
     }
     Ok(Exit::Done)
@@ -185,7 +177,6 @@ fn recover(path: &Path, new: &Path, json: bool) -> Result<Exit> {
     }
     let is_whole = recovered.lost_ticks == 0
         && recovered.missing_at_end == 0
-        && recovered.missing_at_end_about == 0
         && recovered.unknown_ends == 0
         && recovered.sessions_without_settings == 0
         && recovered.damaged == 0;
@@ -211,9 +202,6 @@ fn said(recovered: &Recovered) -> String {
     add(lost, format!("{lost} ticks are lost in the middle"));
     let end = recovered.missing_at_end;
     add(end, format!("{end} ticks are missing at the end"));
-    let about = recovered.missing_at_end_about;
-    let by_time = "ticks are missing at the end, by the time that is missing";
-    add(about, format!("about {about} {by_time}"));
     let unknown = recovered.unknown_ends;
     let ends = sessions(unknown);
     add(
@@ -225,12 +213,6 @@ fn said(recovered: &Recovered) -> String {
     add(
         bare,
         format!("settings and machine {of} are lost: `weir replay --check` says nothing of it"),
-    );
-    let old = recovered.sessions_without_checksums;
-    let of = sessions(old);
-    add(
-        old,
-        format!("there were no checksums {of}: damage may have passed unnoticed"),
     );
     let damaged = recovered.damaged;
     add(

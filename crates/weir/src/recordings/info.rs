@@ -3,12 +3,12 @@
 
 use super::moment::utc;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
-use crate::run::screens::publish::wall_unix_ms;
+use crate::cli::output::wall_clock::wall_unix_ms;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
+use weir_figures::text;
 use weir_store::{Damage, FORMAT, Recording, Session, Survey};
 
 /// A session in figures.

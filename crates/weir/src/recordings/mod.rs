@@ -10,13 +10,11 @@
 //! * [`record`], [`replay`], [`export`], [`explain`] are the commands, [`info`] is what `--info` prints.
 
 pub mod cli;
-pub mod explain;
 pub mod export;
 pub mod info;
 pub mod moment;
 pub mod open_metrics;
 pub mod record;
-pub mod recorder_thread;
 pub mod replay;
 pub mod replay_screen;
 pub mod simulated;

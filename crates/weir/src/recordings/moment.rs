@@ -12,12 +12,11 @@ use weir_report::date_utc;
 
 const DAY_SEC: i64 = 86_400;
 
-/// A time in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So long after the beginning.
+    /// A time after the beginning.
     After(Duration),
-    /// At this time, in milliseconds since the Unix epoch.
+    /// A time in milliseconds since the Unix epoch.
     At(u64),
 }
 

@@ -7,12 +7,13 @@ use super::cli::{ExportArgs, ReplayArgs};
 use super::export::{exists, has_rows, range};
 use super::replay::play;
 use crate::cli::exit::{Exit, print_json};
-use crate::output::text;
 use anyhow::{Context, Result, bail};
 use std::cell::RefCell;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
+use weir_files::Access;
 use weir_store::export::Range;
 use weir_store::metrics::{Backfill, Totals, gather};
 use weir_store::{Recording, Tick};
@@ -34,27 +35,27 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         return Ok(Exit::Done);
     };
     let shown = text::harmless(&path.to_string_lossy());
-    let file = match OpenOptions::new().write(true).create_new(true).open(path) {
+    let file = match weir_files::create_new(path, Access::Shared) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(path)),
         other => other.with_context(|| format!("cannot make {shown}"))?,
     };
-    let rows = written(&run, file).and_then(|rows| {
+    let rows = written(&run, file.file()).and_then(|rows| {
         has_rows(rows, &range, &recording)?;
         Ok(rows)
     });
     let rows = rows.inspect_err(|_| {
         // weir made this file, and it is a part that seems complete. The error below is the one to report.
-        let _ = fs::remove_file(path);
+        let _ = file.remove();
     });
     let rows = rows.with_context(|| format!("{shown} is not made"))?;
     if args.json {
-        let bytes = fs::metadata(path).map(|file| file.len()).ok();
+        let bytes = file.file().metadata().map(|file| file.len()).ok();
         print_json(&serde_json::json!({ "file": path, "rows": rows, "bytes": bytes }))?;
     }
     Ok(Exit::Done)
 }
 
-fn written(run: &Backfill, file: File) -> Result<u64> {
+fn written(run: &Backfill, file: &File) -> Result<u64> {
     let mut out = BufWriter::new(file);
     let rows = run.write(&mut out)?;
     out.flush()?;

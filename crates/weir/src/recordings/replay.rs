@@ -10,22 +10,23 @@
 use super::cli::ReplayArgs;
 use super::replay_screen::ReplayScreen;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::cli::settings;
-use crate::output::text;
 use crate::run::metrics::Exporter;
-use crate::run::open_platform;
-use crate::run::page::LivePage;
+use crate::run::page::{LivePage, OfferedPage};
+use crate::run::platform;
 use crate::run::screens::changes::Changes;
 use crate::run::screens::snapshot_builder::{Beside, View};
+use crate::run::settings;
 use crate::top;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{Plan, Platform, PlatformError, State, step};
+use weir_figures::text;
 use weir_store::{Recording, Replayed, Session, Start, Tick};
 
 /// Shows it.
@@ -59,52 +60,55 @@ fn offer(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
     let token_file = args.page_token_file.as_deref();
     let page = args
         .page
-        .map(|address| LivePage::start(address, token_file, None));
+        .map(|address| OfferedPage::start(address, token_file));
     let offered = RefCell::new((exporter, page.transpose()?));
     let mut is_announced = false;
     let mut changes = Changes::default();
     let mut count = |tick: &Tick| {
         let (exporter, page) = &mut *offered.borrow_mut();
         if let Some(exporter) = exporter {
-            exporter.count(tick);
+            exporter.0.count(tick);
         }
         if let Some(page) = page {
             let changes = changes.of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
-            page.count(tick, &changes);
+            page.live.count(tick, &changes);
         }
     };
     let played = play(recording, args, &mut count, &mut |snapshot| {
         let (exporter, page) = &mut *offered.borrow_mut();
         if let Some(exporter) = exporter {
-            exporter.leave(snapshot);
+            exporter.0.leave(snapshot);
         }
         if let Some(page) = page {
-            page.leave(snapshot);
+            page.live.leave(snapshot);
         }
         if !std::mem::replace(&mut is_announced, true) {
-            announce(exporter.as_ref(), page.as_ref());
+            if let Some((exporter, _)) = exporter {
+                exporter.wait_for_first();
+            }
+            let address = exporter.as_ref().map(|(_, address)| *address);
+            announce(address, page.as_ref());
         }
         Ok(())
     })?;
     if let ((_, Some(page)), Some(last)) = (offered.into_inner(), &played.last) {
-        stay(page, last.snapshot());
+        stay(page.live, last.snapshot());
     }
     Ok(played.exit())
 }
 
-fn announce(exporter: Option<&Exporter>, page: Option<&LivePage>) {
-    let metrics = exporter.map(|exporter| {
-        let address = exporter.address();
+fn announce(metrics: Option<SocketAddr>, page: Option<&OfferedPage>) {
+    let metrics = metrics.map(|address| {
         format!("metrics are at http://{address}/metrics until the end of the recording")
     });
-    let page = page.map(|page| format!("the page is at http://{}/", page.address()));
+    let page = page.map(|page| format!("the page is at http://{}/", page.address));
     for line in metrics.into_iter().chain(page) {
         // A closed stderr is no reason to stop.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }
 
-/// Until Ctrl-C: a page that goes away while it is read is of no use.
+/// Until Ctrl-C: a page that goes away while it is read helps no reader.
 fn stay(mut page: LivePage, last: &Snapshot) -> ! {
     let _ = writeln!(
         io::stderr(),
@@ -129,19 +133,17 @@ pub fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a
     Ok(found)
 }
 
-/// What was played.
 pub struct Played {
-    /// Whether something was damaged.
     pub damaged: bool,
-    /// Its end.
     last: Option<View>,
 }
 
 impl Played {
     fn exit(&self) -> Exit {
-        match self.damaged {
-            true => Exit::Trouble,
-            false => Exit::Done,
+        if self.damaged {
+            Exit::Trouble
+        } else {
+            Exit::Done
         }
     }
 }
@@ -190,7 +192,7 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// The run that a tick is of.
+    /// The run that a tick belongs to.
     fn follow(
         before: Option<Running<'a>>,
         session: &'a Session,
@@ -254,7 +256,6 @@ pub fn head(start: &Start) -> Snapshot {
 
 /// The controller with other settings than it had.
 pub struct Other {
-    /// With these settings.
     pub start: Start,
     state: State,
 }
@@ -271,7 +272,7 @@ impl Other {
         let mut start = start.clone();
         if let Some(policy) = args.policy {
             start.config.policy = policy.policy();
-            start.policy = open_platform::policy_name(policy.policy());
+            start.policy = platform::policy_name(policy.policy());
         }
         if let Some(set_point) = &args.set_point {
             let capacity = args.capacity.map(|rate| rate.0);

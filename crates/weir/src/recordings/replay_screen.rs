@@ -20,7 +20,8 @@ use weir_core::seam::plan::DeviceState;
 use weir_core::seam::snapshot::Snapshot;
 use weir_store::{Recording, Replayed, Session, Tick};
 
-/// How far before its aim a jump reads: the curves of a wide screen.
+/// How far before its aim a jump reads: the curves of a wide screen. So the screen is what it would be if the
+/// recording had been watched all along.
 const REACH_MS: u64 = 256_000;
 /// Whole snapshots of so much time before the target: figures are means over it.
 const RECENT_MS: u64 = 1_000;
@@ -36,9 +37,9 @@ pub enum Wish {
     Step { back: bool },
     /// So much time on, or back.
     By(i64),
-    /// To the first tick.
+    /// Goes to the first tick.
     Start,
-    /// To the last tick.
+    /// Goes to the last tick.
     End,
 }
 
@@ -47,7 +48,6 @@ pub type Past = (u64, Vec<DeviceState>);
 
 /// What comes from the recording.
 pub enum ReplayView {
-    /// The next tick.
     Tick(Box<Snapshot>),
     /// Somewhere else: forget what was, this came before, and this is now.
     Jump {
@@ -151,7 +151,6 @@ struct Player<'a> {
     world: Option<Replayed<'a>>,
     other: Option<Other>,
     view: View,
-    /// The tick that comes next.
     pending: Option<Tick>,
     /// When the tick shown last was.
     now_unix_ms: u64,
@@ -273,7 +272,7 @@ impl<'a> Player<'a> {
             .map(Some)
     }
 
-    /// To the last tick that is not later than this; to the first if all are.
+    /// Goes to the last tick that is not later than this, or to the first if all are later.
     fn jump(&mut self, to_unix_ms: u64) -> Result<ReplayView> {
         let begun = |session: &&Session| session.start.started_unix_ms <= to_unix_ms;
         let place = self.sessions.iter().rposition(begun).unwrap_or(0);
@@ -366,9 +365,10 @@ impl<'a> Player<'a> {
         self.now_unix_ms = tick.wall_unix_ms;
         self.view.update(tick, Beside::default());
         let snapshot = self.view.snapshot();
-        let shown = match whole {
-            true => Ok(snapshot.clone()),
-            false => Err((snapshot.wall_unix_ms, snapshot.plan.devices.clone())),
+        let shown = if whole {
+            Ok(snapshot.clone())
+        } else {
+            Err((snapshot.wall_unix_ms, snapshot.plan.devices.clone()))
         };
         self.advance()?;
         Ok(Some(shown))
@@ -420,7 +420,7 @@ mod tests {
         ReplayScreen::start(&ReplayArgs {
             file: path.to_owned(),
             top: true,
-            // So slow that no tick comes by itself.
+            // The speed is so low that no tick comes by itself.
             speed: Some(1e-6),
             ..ReplayArgs::default()
         })
@@ -463,7 +463,7 @@ mod tests {
             (on, (None, 10_050)),
             (Wish::By(-60_000), (Some(1), 0)),
             (back, (Some(1), 0)),
-            // Not further than the session that is played …
+            // A step goes no further than the session that is played …
             (Wish::By(60_000), (Some(400), last)),
             // … but step by step into the next, and back.
             (on, (None, day)),

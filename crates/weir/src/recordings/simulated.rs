@@ -2,7 +2,7 @@
 //! A recording of a simulated run: what weir saw and did on the simulated host, tick by tick, as a recording
 //! of a real host has it.
 
-use crate::run::open_platform;
+use crate::run::platform;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use weir_core::seam::plan::{Outcome, Plan};
@@ -13,10 +13,9 @@ use weir_store::{Recorder, Recording, Start, StoreError, Tick};
 /// Wall-clock time at which simulated recordings begin: 2026-01-01, so that one scenario and seed give one
 /// recording.
 pub const BEGAN_UNIX_MS: u64 = 1_767_225_600_000;
-/// Between a session that is in the file already and the next one.
+/// Time between a session that is in the file already and the next one, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
-/// Writes one session.
 pub struct Session {
     path: PathBuf,
     interval_ms: u64,
@@ -33,11 +32,12 @@ impl Session {
     /// # Errors
     /// What is at `path` is no recording, or cannot be read.
     pub fn new(path: &Path, interval_ms: u64) -> Result<Session> {
-        let began_unix_ms = match path.symlink_metadata().is_ok() {
-            true => end_unix_ms(path)?
+        let began_unix_ms = if path.symlink_metadata().is_ok() {
+            end_unix_ms(path)?
                 .saturating_add(PAUSE_MS)
-                .max(BEGAN_UNIX_MS),
-            false => BEGAN_UNIX_MS,
+                .max(BEGAN_UNIX_MS)
+        } else {
+            BEGAN_UNIX_MS
         };
         Ok(Session {
             path: path.to_owned(),
@@ -86,7 +86,7 @@ impl Witness for Session {
             writer_version: env!("CARGO_PKG_VERSION").to_owned(),
             writer_pid: 0,
             interval_ms: self.interval_ms,
-            policy: open_platform::policy_name(config.policy),
+            policy: platform::policy_name(config.policy),
             config: config.clone(),
             description: machine.clone(),
         };

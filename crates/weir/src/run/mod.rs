@@ -2,7 +2,8 @@
 //! `weir run`: the daemon. Reading order: [`tick`] (the loop, one iteration, what is said once, what weir
 //! itself uses), [`sink`] (the ways out), [`lossy`] (how lines leave), [`screens`] (what screens get),
 //! [`metrics`] (for Prometheus), [`page`] (for browsers), `http` (what both are served by), [`push`] (for
-//! other servers), [`service`] (signals, settings read again, the service manager, the log).
+//! other servers), [`serve`] (the process that has these three), [`service`] (signals, settings read again,
+//! the service manager, the log).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -15,40 +16,38 @@
 //! restores limits when its scope ends. Only SIGKILL cannot be caught; then the journal of weir-linux
 //! is used by the next start or `weir reset`.
 
-mod http;
 pub mod lossy;
 pub mod metrics;
-pub mod open_platform;
 pub mod page;
+pub mod platform;
 pub mod probe;
 pub mod push;
-pub mod reset;
 pub mod screens;
+pub mod serve;
 pub mod service;
+pub mod settings;
 pub mod sink;
 pub mod tick;
 
-use crate::cli::RunArgs;
 use crate::cli::exit::Exit;
-use crate::cli::settings::{INTERVAL, Settings};
-use crate::output::text;
-use crate::recordings::recorder_thread::RecorderThread;
+use crate::cli::failure::Failed;
+use crate::cli::output::wall_clock::wall_unix_ms;
 use anyhow::{Context, Result, anyhow, bail};
 use lossy::json_lines::{JsonLines, Outlet};
-use metrics::Exporter;
-use page::LivePage;
 use screens::changes::ChangeLog;
 use screens::publish::{self, Publisher};
 use service::announce::announce;
-use service::failure::Failed;
+use service::liveness;
 use service::log::Log;
 use service::manager::ServiceManager;
 use service::opening::{Opened, Opening};
 use service::reload::{Reload, SettingsSource};
 use service::signals::Signals;
+use settings::args::RunArgs;
+use settings::{INTERVAL, Settings};
 use sink::Sinks;
+use sink::recorder_thread::RecorderThread;
 use std::io;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -58,6 +57,7 @@ use tick::watches::{HoldWatch, KneeWatch, NameWatch, Watch};
 use tracing::{debug, info, warn};
 use weir_core::Description;
 use weir_core::seam::plan::{Outcome, OutcomeKind};
+use weir_figures::text;
 use weir_linux::Roots;
 use weir_store::Start;
 
@@ -77,12 +77,11 @@ pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
     go(&source, Purpose::Run, roots)
 }
 
-/// What it is run for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To measure or to limit: a recording that cannot be written is no reason to stop.
+    /// The run measures or limits: a recording that cannot be written is no reason to stop it.
     Run,
-    /// To record.
+    /// The run is for the recording, and ends where that cannot be written.
     Record,
 }
 
@@ -106,11 +105,13 @@ fn serve(
     purpose: Purpose,
     roots: &Roots,
 ) -> Result<Exit> {
-    let log = Log::start(&settings.log, settings.log_format)?;
-    // Before the first limit: a signal that comes while the platform is opened must not kill us
+    let log = start_log(&settings)?;
+    // This is done before the first limit: a signal that comes while the platform is opened must not kill us
     // with a limit already in place.
     let signals = Signals::watch()?;
     let mut manager = ServiceManager::of_environment();
+    // Also a weir process that waits for devices is alive.
+    let _health = liveness::listen(&roots.run, manager.last_step(), settings.interval);
     let opening = Opening {
         source,
         roots,
@@ -129,7 +130,8 @@ fn serve(
     // Opening can take as long as a short duration.
     let until = from_now(settings.duration);
     let sinks = sinks(&settings, purpose, platform.describe(), roots)?;
-    let policy = open_platform::policy_name(settings.config.policy);
+    confine(&settings);
+    let policy = platform::policy_name(settings.config.policy);
     let config = settings.config.clone();
     let may_limit = config.limit;
     if may_limit {
@@ -166,9 +168,26 @@ fn serve(
     Ok(Exit::Done)
 }
 
-/// On an overloaded machine the loop must not wait for a CPU behind the workloads that it limits. This is for
-/// the loop, which is short, and the discovery behind it (`weir-linux`, discovery_thread.rs). Other threads
-/// stay ordinary, as does a weir that only observes.
+/// Starts the log before there is another thread, because rights belong to each thread by itself.
+fn start_log(settings: &Settings) -> Result<Log> {
+    let dropped = weir_linux::drop_writers_capabilities();
+    let log = Log::start(&settings.log, settings.log_format)?;
+    if let Err(why) = dropped {
+        warn!("{why}");
+    }
+    Ok(log)
+}
+
+/// What is opened once is open now.
+fn confine(settings: &Settings) {
+    if let Err(why) = weir_linux::confine_writer(settings.push.is_some()) {
+        warn!("{why}; weir goes on without");
+    }
+}
+
+/// Raises this thread's priority: on an overloaded machine the loop must not wait for a CPU behind the
+/// workloads that it limits. This is for the loop, which is short, and the discovery behind it (`weir-linux`,
+/// discovery_thread.rs). Other threads stay ordinary, as does a weir process that only observes.
 fn go_first() {
     if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
         debug!("the loop keeps its niceness: {error}");
@@ -194,29 +213,6 @@ fn finish(ended: Result<End>, left: usize) -> Result<()> {
     Ok(())
 }
 
-fn exporter(address: SocketAddr) -> Result<Exporter> {
-    let exporter = Exporter::start(address)?;
-    let address = exporter.address();
-    info!("metrics are at http://{address}/metrics");
-    if !address.ip().is_loopback() {
-        warn!(
-            "{address} can be reached from other machines: they can read the names of cgroups here"
-        );
-    }
-    Ok(exporter)
-}
-
-fn live_page(address: SocketAddr, settings: &Settings, roots: &Roots) -> Result<LivePage> {
-    let token_file = settings.page_token_file.as_deref();
-    let page = LivePage::start(address, token_file, Some(&roots.run))?;
-    let address = page.address();
-    info!("the live page is at http://{address}/");
-    if !address.ip().is_loopback() {
-        warn!("{address}: the token travels without encryption, and others may read it on the way");
-    }
-    Ok(page)
-}
-
 /// Begins the recording, if one is wanted.
 fn recorder(
     settings: &Settings,
@@ -227,18 +223,17 @@ fn recorder(
         return Ok(None);
     };
     let start = Start {
-        started_unix_ms: publish::wall_unix_ms(),
+        started_unix_ms: wall_unix_ms(),
         writer_version: env!("CARGO_PKG_VERSION").to_owned(),
         writer_pid: std::process::id(),
         interval_ms: u64::try_from(settings.interval.as_millis()).unwrap_or(u64::MAX),
-        policy: open_platform::policy_name(settings.config.policy),
+        policy: platform::policy_name(settings.config.policy),
         config: settings.config.clone(),
         description: machine.clone(),
     };
     RecorderThread::start(path, &start, purpose == Purpose::Record).map(Some)
 }
 
-/// Every sink of the settings.
 fn sinks(
     settings: &Settings,
     purpose: Purpose,
@@ -249,18 +244,12 @@ fn sinks(
     if let Some(recorder) = recorder(settings, purpose, machine)? {
         sinks.add(recorder);
     }
-    if let Some(address) = settings.metrics {
-        sinks.add(exporter(address)?);
-    }
-    if let Some(address) = settings.page {
-        sinks.add(live_page(address, settings, roots)?);
-    }
-    push::begin(settings, &mut sinks)?;
     if settings.json {
         let lines = Outlet::start("weir-json", io::stdout()).context("cannot start the output")?;
         sinks.add(JsonLines(lines));
     }
     add_screens(&mut sinks, roots);
+    serve::begin(settings, roots, &mut sinks)?;
     Ok(sinks)
 }
 
@@ -272,7 +261,7 @@ fn add_screens(sinks: &mut Sinks, roots: &Roots) {
     };
     // One that only observes may run beside one that limits, and must not speak in its place.
     let other = publish::head(&roots.run.join(publish::FILE_NAME));
-    if let Some(other) = other.filter(|other| other.is_live(publish::wall_unix_ms())) {
+    if let Some(other) = other.filter(|other| other.is_live(wall_unix_ms())) {
         return unseen(format!("weir {} publishes there", other.writer_pid));
     }
     match make_run_dir(&roots.run).and_then(|()| ChangeLog::open(&roots.run)) {
@@ -305,9 +294,5 @@ fn say_released(outcomes: &[Outcome]) -> usize {
 
 /// The directory of run-time files, made if it is not there.
 pub fn make_run_dir(dir: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
+    weir_files::Folder::open_or_make_private(dir).map(drop)
 }

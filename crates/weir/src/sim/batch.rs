@@ -15,14 +15,10 @@ use std::time::Instant;
 use weir_report::results::{Results, Run};
 use weir_sim::{RunMetrics, Scenario, Witness};
 
-/// One run that was made.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Which of the choices.
     pub choice: usize,
-    /// Everything the simulator knows.
     pub measures: RunMetrics,
-    /// The same as results.
     pub run: Run,
     /// How long it took, in seconds. Not a result: it differs from time to time.
     pub took_sec: f64,
@@ -31,9 +27,7 @@ pub struct Made {
 /// All runs of a scenario: every choice with every seed, in that order.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The scenario.
     pub scenario: Scenario,
-    /// The controllers.
     pub choices: Vec<Choice>,
     /// The runs: by choice, then by seed.
     pub runs: Vec<Made>,

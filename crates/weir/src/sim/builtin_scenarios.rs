@@ -2,18 +2,16 @@
 //! Scenarios: those of `scenarios/sim/` and the testbed's own are built in, so that the command works alone;
 //! others are read from files.
 
-use crate::output::text::{harmless, perhaps};
+use crate::cli::output::suggestion::perhaps;
 use anyhow::{Context, Result, bail};
-use rustix::fs::OFlags;
 use std::path::Path;
+use weir_figures::text::harmless;
 use weir_sim::Scenario;
 
 /// A scenario and the text it came from.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The scenario.
     pub scenario: Scenario,
-    /// Its TOML.
     pub text: String,
 }
 
@@ -59,7 +57,6 @@ pub fn names() -> Vec<&'static str> {
     BUILT_IN.iter().map(|(name, _)| *name).collect()
 }
 
-/// A scenario that is built in.
 pub fn named(name: &str) -> Option<Result<Loaded>> {
     let (name, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
     Some(parsed(text, name))
@@ -95,13 +92,8 @@ pub fn load(name: &str) -> Result<Loaded> {
 /// It cannot be read.
 pub fn bytes_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     use std::io::Read;
-    use std::os::unix::fs::OpenOptionsExt;
     let mut bytes = Vec::new();
-    // A pipe without a writer is empty, and nothing waits for one. A pipe with a writer is read to its end.
-    let nonblock = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.read(true).custom_flags(nonblock).open(path)?;
-    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    let file = weir_files::open_regular(path)?;
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -189,13 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_writer_is_empty() {
+    fn a_file_is_read_up_to_its_bound() {
         let dir = tempfile::tempdir().unwrap();
-        let fifo = dir.path().join("fifo");
-        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
-        let said = read_at_most(&fifo, 100).unwrap_err().to_string();
-        assert!(said.contains("it is empty"), "{said}");
         let file = dir.path().join("file");
         std::fs::write(&file, "x".repeat(100)).unwrap();
         assert_eq!(read_at_most(&file, 100).unwrap().len(), 100);

@@ -2,9 +2,7 @@
 //! Arguments of `weir sim`.
 
 use crate::cli::PolicyName;
-use crate::sim::dram::cli::DramArgs;
-use crate::sim::interference::cli::InterferenceArgs;
-use crate::sim::type2::cli::Type2Args;
+use crate::cli::lab::LabWords;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -82,17 +80,21 @@ pub struct SimArgs {
     pub out: Option<PathBuf>,
 }
 
-/// Models that run by themselves.
+/// Models that run by themselves, in the program for researchers.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
-    /// A DRAM channel at command level: bandwidth, row hits and latency of a trace
-    Dram(DramArgs),
+    /// A DRAM channel at command level: bandwidth, row hits and latency of a trace (weir-lab dram)
+    #[command(disable_help_flag = true)]
+    Dram(LabWords),
 
-    /// What streams of memory and storage traffic do to each other: DRAM, CXL memory, SSD
-    Interference(Box<InterferenceArgs>),
+    /// What streams of memory and storage traffic do to each other: DRAM, CXL memory, SSD (weir-lab
+    /// interference)
+    #[command(disable_help_flag = true)]
+    Interference(LabWords),
 
-    /// A CXL Type-2 device: its coherence, checked, and its times beside the paper's
-    Type2(Type2Args),
+    /// A CXL Type-2 device: its coherence, checked, and its times beside the paper's (weir-lab type2)
+    #[command(disable_help_flag = true)]
+    Type2(LabWords),
 }
 
 const SIM_HELP: &str = "\

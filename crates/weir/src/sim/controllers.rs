@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controllers of the simulator: their names on the command line, and their meaning.
 
-use crate::cli::{PolicyName, renamed};
-use crate::output::text::{harmless, perhaps};
+use crate::cli::PolicyName;
+use crate::cli::left_out::NOT_IN_THIS_BUILD;
+use crate::cli::output::suggestion::perhaps;
 use anyhow::{Result, bail};
+use weir_figures::text::harmless;
 use weir_sim::{Backend, ControllerKind, Scenario, SharesVariant};
 
 /// weir's own back end, as it is called everywhere else.
 pub const WEIR: &str = "cpu-max";
-/// weir's scheduler, likewise.
+/// Name of weir's scheduler, as it is called everywhere else.
 pub const WEIR_SCHED_EXT: &str = "sched-ext";
 /// The same on a kernel that serves limited tasks better.
 pub const WEIR_SCHED_EXT_SERVED: &str = "sched-ext-served";
@@ -45,7 +47,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Of a variant of the simulator.
+    /// The choice of a variant of the simulator.
     pub fn of(variant: ControllerKind) -> Self {
         let (policy, backend) = variant.policy_and_backend();
         let (name, backend) = match &variant {
@@ -125,11 +127,8 @@ pub fn choose(
             "all" => usual.iter().filter(|c| c.name != WEIR_SCHED_EXT).collect(),
             name => known.iter().filter(|c| c.name == name).collect(),
         };
-        if let Some(new) = renamed::value("backend", name) {
-            bail!("{}", renamed::value_sentence("backend", name, new));
-        }
         if found.is_empty() && THESIS.contains(&name.as_str()) {
-            bail!("--backend {name}: {}", renamed::NOT_IN_THIS_BUILD);
+            bail!("--backend {name}: {}", NOT_IN_THIS_BUILD);
         }
         if found.is_empty() {
             let names: Vec<&str> = known.iter().map(|c| c.name).collect();
@@ -213,7 +212,7 @@ mod tests {
         let said = names(&["foo"], &[]).unwrap_err().to_string();
         let all = said.split_once(": use ").unwrap().1;
         let all = all.strip_suffix(" or all").unwrap();
-        let command = <crate::cli::Cli as clap::CommandFactory>::command();
+        let command = <crate::commands::Cli as clap::CommandFactory>::command();
         let sim = command.find_subcommand("sim").unwrap();
         let backend = sim
             .get_arguments()

@@ -103,7 +103,6 @@ pub fn shares_of(scenario: &Scenario, measures: &RunMetrics) -> BTreeMap<String,
     .collect()
 }
 
-/// CPUs and devices.
 fn resources(scenario: &Scenario, all: &[(&WorkloadConfig, &UsePerSec)]) -> Vec<Resource> {
     let mut resources = vec![Resource {
         kind: ResourceKind::Cpu,
@@ -138,9 +137,10 @@ fn shares(taker: &Taker<'_>, resources: &[Resource], target: f64) -> WorkloadSha
     };
     let cxl = taker.config.device as usize + 1;
     let has = [part(0, taker.used.cpus), part(cxl, taker.used.cpus)];
-    let (place, name) = match has[1] > has[0] {
-        true => (cxl, format!("cxl{}", cxl - 1)),
-        false => (0, "cpu".to_owned()),
+    let (place, name) = if has[1] > has[0] {
+        (cxl, format!("cxl{}", cxl - 1))
+    } else {
+        (0, "cpu".to_owned())
     };
     let dominant = has[0].max(has[1]);
     let target = taker.alone_cpus().map(|_| part(place, target));

@@ -8,8 +8,7 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
-//! Models of weir-hw run by themselves: [`dram`] a channel of memory, [`interference`] what streams of
-//! traffic do to each other, [`type2`] a CXL Type-2 device.
+//! Models that run by themselves are commands of the program for researchers ([`crate::cli::lab`]).
 //!
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
 //! and no file is written but where `--out` and `--record` say.
@@ -19,16 +18,12 @@ mod bounds;
 pub mod builtin_scenarios;
 pub mod cli;
 pub mod controllers;
-mod dram;
 mod fairness;
-mod interference;
 mod record;
 pub mod results;
 pub mod table;
-mod type2;
 
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::harmless;
 use anyhow::Result;
 use batch::Batch;
 use builtin_scenarios::Loaded;
@@ -37,6 +32,7 @@ use controllers::Choice;
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Instant;
+use weir_figures::text::harmless;
 use weir_report::ScenarioInfo;
 use weir_report::results::Results;
 
@@ -48,9 +44,9 @@ use weir_report::results::Results;
 pub fn sim(args: &SimArgs) -> Result<Exit> {
     if let Some(command) = &args.command {
         return match command {
-            SimCommand::Dram(args) => dram::dram(args),
-            SimCommand::Interference(args) => interference::interference(args),
-            SimCommand::Type2(args) => type2::type2(args),
+            SimCommand::Dram(words) => words.run("dram"),
+            SimCommand::Interference(words) => words.run("interference"),
+            SimCommand::Type2(words) => words.run("type2"),
         };
     }
     let Some(name) = &args.scenario else {
@@ -105,7 +101,7 @@ pub fn sim(args: &SimArgs) -> Result<Exit> {
         print(&shown(&batch, &subject, &results))?;
     }
     let checks = weir_report::checks(&subject, &results);
-    let missed = args.check && checks.iter().any(|check| !check.passed);
+    let missed = args.check && checks.iter().any(|check| !check.is_met());
     Ok(if missed { Exit::Finding } else { Exit::Done })
 }
 
@@ -155,7 +151,7 @@ fn list(json: bool) -> Result<Exit> {
     let width = all.iter().map(|one| one.name.len()).max().unwrap_or(0);
     for Listed { name, about } in all {
         let line = format!("{name:width$}  {about}");
-        let line = weir_report::wrap(&line, weir_report::COLUMNS, width + 2);
+        let line = weir_figures::text::wrap(&line, weir_figures::COLUMNS, width + 2);
         let _ = writeln!(text, "{line}");
     }
     print(&text)?;

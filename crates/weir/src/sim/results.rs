@@ -6,7 +6,7 @@ use super::controllers::Choice;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_hw::dram::DramProfile;
+use weir_dram::DramProfile;
 use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
 use weir_report::ScenarioInfo;
@@ -15,7 +15,6 @@ use weir_scenario::figures::WorkloadShares;
 use weir_scenario::simulated::DeviceKind;
 use weir_sim::{RunMetrics, Scenario};
 
-/// The run as results have it.
 pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
     let m = measures;
     Run {
@@ -48,12 +47,13 @@ pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
     }
 }
 
-/// Of scenarios whose workloads ran alone too, so that shares have a target.
+/// Shares of scenarios whose workloads ran alone too, so that shares have a target.
 fn shown_shares(m: &RunMetrics) -> BTreeMap<String, WorkloadShares> {
     let has_target = m.shares.values().any(|s| s.target_ratio.is_some());
-    match has_target {
-        true => m.shares.clone(),
-        false => BTreeMap::new(),
+    if has_target {
+        m.shares.clone()
+    } else {
+        BTreeMap::new()
     }
 }
 
@@ -73,7 +73,7 @@ pub fn with_origin(results: Results, seed: u64, took: Duration) -> Results {
     }
 }
 
-/// Of the shortcuts that weir-sim lists at its head, those that change a figure.
+/// Those of the shortcuts that weir-sim lists at its head which change a figure.
 const CAVEATS: [(&str, &str); 4] = [
     ("device_latency.p50_ns", LINES),
     ("device_latency.p99_ns", LINES),

@@ -3,19 +3,17 @@
 //! below it the lowest and the highest. Few runs are shown as live ones are, by weir-report.
 
 use super::batch::Batch;
-use std::fmt::Write;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::{self, NONE, bandwidth_unit, time_unit};
+use weir_figures::{Cell, Setting, Table, terminal_table};
 use weir_report::results::Run;
-use weir_report::{
-    bandwidth_unit, median_estimate_error, p99_per_bound, time_unit, worst_estimate_error,
-};
+use weir_report::{median_estimate_error, p99_per_bound, worst_estimate_error};
 
 /// What a column's values are.
 #[derive(Clone, Copy)]
 pub enum Amount {
     /// Bytes per second, in the unit that makes the largest a small number.
     Rate,
-    /// Nanoseconds, likewise.
+    /// Nanoseconds, in the unit that makes the largest a small number.
     Time,
     /// In this unit already, with so many decimals.
     Plain(&'static str, usize),
@@ -23,11 +21,8 @@ pub enum Amount {
 
 /// One column: its name, what its values are, and its value, which a run may not have.
 pub struct Column {
-    /// What it is.
     pub name: &'static str,
-    /// What its values are.
     pub amount: Amount,
-    /// Its value.
     pub of: fn(&Run) -> Option<f64>,
 }
 
@@ -71,7 +66,6 @@ pub const COLUMNS: [Column; 16] = {
 /// A column's unit, and its cells: of each of those compared the lowest, the mean and the highest of the
 /// seeds.
 pub struct Cells {
-    /// Its unit.
     pub unit: &'static str,
     /// One for each of those compared; nothing where there is no value.
     pub cells: Vec<Option<[String; 3]>>,
@@ -91,8 +85,8 @@ impl Column {
             Amount::Plain(unit, _) => (1.0, unit),
         };
         let shown = |value: f64| match self.amount {
-            Amount::Plain(_, decimals) => with_decimals(value, decimals),
-            _ => weir_report::number(value / divisor),
+            Amount::Plain(_, decimals) => text::decimals(value, decimals),
+            _ => text::number(value / divisor),
         };
         let cells = ranges.iter().map(|range| range.map(|r| r.map(shown)));
         Some(Cells {
@@ -100,16 +94,6 @@ impl Column {
             cells: cells.collect(),
         })
     }
-}
-
-/// No sign before nothing.
-fn with_decimals(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    let is_nothing = text.trim_start_matches(['-', '0', '.']).is_empty();
-    if is_nothing {
-        return text.replace('-', "");
-    }
-    text.replace('-', "−")
 }
 
 /// Lowest, mean and highest of what is known.
@@ -124,12 +108,15 @@ pub fn range(values: impl Iterator<Item = Option<f64>>) -> Option<[f64; 3]> {
 /// The table, with its title. Columns without a value are left out. Ends with a newline.
 pub fn table(batch: &Batch) -> String {
     let seeds = batch.of(0).count();
-    let mut lines: Vec<Vec<String>> = vec![vec![String::new()], vec![String::new()]];
+    let mut table = Table {
+        heads: vec![String::new()],
+        ..Table::default()
+    };
     for (i, choice) in batch.choices.iter().enumerate() {
-        lines.push(vec![choice.label.clone()]);
+        table.rows.push(vec![Cell::words(&choice.label)]);
         if seeds > 1 {
-            lines.push(vec!["  lowest".into()]);
-            lines.push(vec!["  highest".into()]);
+            table.rows.push(vec![Cell::words("  lowest")]);
+            table.rows.push(vec![Cell::words("  highest")]);
         }
         debug_assert_eq!(batch.of(i).count(), seeds);
     }
@@ -137,21 +124,23 @@ pub fn table(batch: &Batch) -> String {
         let Some(Cells { unit, cells }) = column.cells(batch) else {
             continue;
         };
-        lines[0].push(column.name.into());
-        lines[1].push(unit.into());
-        let mut row = 2;
-        for cell in cells {
-            let shown: &[usize] = if seeds > 1 { &[1, 0, 2] } else { &[1] };
-            for part in shown {
-                let text = cell.as_ref().map_or("–", |cell| cell[*part].as_str());
-                lines[row].push(text.into());
-                row += 1;
-            }
+        table.heads.push(format!("{}\n{unit}", column.name));
+        let shown: &[usize] = if seeds > 1 { &[1, 0, 2] } else { &[1] };
+        let parts = cells.iter().flat_map(|cell| {
+            let part = |part: &usize| cell.as_ref().map_or(NONE, |cell| cell[*part].as_str());
+            shown.iter().map(part)
+        });
+        for (row, part) in table.rows.iter_mut().zip(parts) {
+            row.push(Cell::number(part));
         }
     }
     let title = format!("{}: {}", batch.scenario.name, batch.scenario.about);
-    let title = weir_report::wrap(&title, weir_report::COLUMNS, 0);
-    format!("{title}\n{}{}", set_point(batch, seeds), aligned(&lines))
+    let title = text::wrap(&title, weir_figures::COLUMNS, 0);
+    format!(
+        "{title}\n{}{}",
+        set_point(batch, seeds),
+        terminal_table(&table, Setting::RULED)
+    )
 }
 
 fn set_point(batch: &Batch, seeds: usize) -> String {
@@ -165,55 +154,8 @@ fn set_point(batch: &Batch, seeds: usize) -> String {
     let (divisor, unit) = bandwidth_unit(set_point);
     format!(
         "set-point {} {unit}, measured {} s after {} s, {seeds}\n\n",
-        weir_report::number(set_point / divisor),
+        text::number(set_point / divisor),
         control.measure_sec,
         control.settle_sec,
     )
-}
-
-/// Columns under each other, at most [`weir_report::COLUMNS`] wide: those that do not fit follow below,
-/// with the names of the rows again.
-fn aligned(lines: &[Vec<String>]) -> String {
-    let count = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |i: usize| {
-        lines
-            .iter()
-            .filter_map(|l| l.get(i))
-            .map(|c| c.width())
-            .max()
-    };
-    let widths: Vec<usize> = (0..count).map(|i| width(i).unwrap_or(0)).collect();
-    let mut blocks: Vec<String> = Vec::new();
-    let mut next = 1;
-    while next < count {
-        let from = next;
-        let mut used = widths[0];
-        while next < count && (next == from || used + 2 + widths[next] <= weir_report::COLUMNS) {
-            used += 2 + widths[next];
-            next += 1;
-        }
-        blocks.push(block(lines, &widths, from..next));
-    }
-    blocks.join("\n")
-}
-
-fn block(lines: &[Vec<String>], widths: &[usize], columns: std::ops::Range<usize>) -> String {
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        let name = &line[0];
-        let mut written = format!("{name}{}", " ".repeat(widths[0] - name.width()));
-        for i in columns.clone() {
-            let cell = line.get(i).map_or("", String::as_str);
-            let pad = " ".repeat(widths[i].saturating_sub(cell.width()));
-            let _ = write!(written, "  {pad}{cell}");
-        }
-        text += written.trim_end();
-        text.push('\n');
-        if number == 1 {
-            let width: usize = widths[columns.clone()].iter().map(|w| w + 2).sum();
-            text += &"─".repeat(widths[0] + width);
-            text.push('\n');
-        }
-    }
-    text
 }

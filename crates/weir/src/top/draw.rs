@@ -6,23 +6,23 @@
 use super::help::{self, BOLD, DIM};
 use super::model::{DeviceRow, Model, TopRow};
 use super::table;
-use crate::output::text;
-use crate::output::{labels, set_point};
+use crate::cli::output::{labels, set_point};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
 
 /// Above the set-point by more than this ratio is shown in red, any amount above it in yellow.
 const OVER: f64 = 0.05;
-/// From this height on curves are higher.
+/// Height from which on curves are higher.
 const TALL: u16 = 36;
 
-/// From this width on a device with a single line has its curve there.
+/// Width from which on a device with a single line has its curve there.
 const CURVE_BESIDE: u16 = 60;
-/// From this width on the last line shows both the scheduler's statistics and the source of the bandwidth.
+/// Width from which on the last line shows both the scheduler's statistics and the source of the bandwidth.
 const BOTH: usize = 150;
 
 /// Draws everything. `source` says where the figures come from; `now_unix_ms` is the wall clock.
@@ -180,7 +180,7 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
     if let Some(set) = device.state.set_point_bytes_per_sec {
         bound = format!(", set-point {}", text::rate(set));
         if let Some(rate) = device.bandwidth {
-            percent = format!(" ({})", text::percent(rate.ratio(set)));
+            percent = format!(" ({})", text::whole_percent(rate.ratio(set)));
         }
     } else if let Some(capacity) = device.capacity {
         bound = format!(" of {} capacity", text::rate(capacity));
@@ -208,16 +208,17 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
         device.state.write_bytes_per_sec,
     ) && read + write > weir_core::BytesPerSec::ZERO
     {
-        rest += &format!(" · {} reads", text::percent(read.ratio(read + write)));
+        rest += &format!(" · {} reads", text::whole_percent(read.ratio(read + write)));
     }
     let name = format!(" {} {} ", device.state.id, text::harmless(&device.name));
     let width_of = |text: &str| unicode_width::UnicodeWidthStr::width(text);
     let room = width.saturating_sub(width_of(&name) + rate.len());
     // The bar shows the percentage too: it is the first to go.
     let whole = format!("{bound}{percent}{rest}");
-    let rest = match width_of(&whole) <= room {
-        true => whole,
-        false => bound + &rest,
+    let rest = if width_of(&whole) <= room {
+        whole
+    } else {
+        bound + &rest
     };
     Line::from(vec![
         Span::styled(name, BOLD),
@@ -292,7 +293,7 @@ fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
             "" => format!(" {}", super::empty::reason(model.snapshot())),
             _ => " no name has that in it; Esc shows all".to_owned(),
         };
-        // As many lines as it needs.
+        // It gets as many lines as it needs.
         let lines_of = textwrap(&why, width);
         lines.extend(lines_of.into_iter().map(|line| Line::styled(line, DIM)));
     }

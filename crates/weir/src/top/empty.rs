@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a table has no rows, or not all: an empty table without a reason would seem to say that all is well.
 
-use crate::output::text;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::seam::topology::Fact;
+use weir_figures::text;
 
-/// Why a fact has no value.
 fn missing(snapshot: &Snapshot, name: &str) -> Option<String> {
     let facts = &snapshot.description.facts;
     let fact: &Fact = facts.iter().find(|fact| fact.name == name)?;
@@ -17,9 +16,10 @@ pub fn unseen(snapshot: Option<&Snapshot>) -> Option<String> {
     let snapshot = snapshot?;
     // Processes are seen whatever the cgroups are.
     let mut workloads = snapshot.plan.workloads.iter();
-    let names: &[&str] = match workloads.any(|verdict| verdict.id.as_str().starts_with("pid:")) {
-        true => &[weir_linux::PIDS],
-        false => &[weir_linux::NAMESPACE, weir_linux::V2, weir_linux::PIDS],
+    let names: &[&str] = if workloads.any(|verdict| verdict.id.as_str().starts_with("pid:")) {
+        &[weir_linux::PIDS]
+    } else {
+        &[weir_linux::NAMESPACE, weir_linux::V2, weir_linux::PIDS]
     };
     let why = names.iter().find_map(|name| missing(snapshot, name))?;
     Some(format!(

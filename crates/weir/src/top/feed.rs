@@ -2,13 +2,14 @@
 //! Sources of a screen's snapshots: the daemon's file while a daemon is alive, else a loop of our own, or a
 //! file that was kept.
 
-use crate::cli::{TopArgs, WorkloadsName};
-use crate::output::text;
+use crate::cli::WorkloadsName;
+use crate::cli::output::wall_clock::wall_unix_ms;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
-use crate::run::open_platform;
-use crate::run::screens::publish::{self, is_live, wall_unix_ms};
+use crate::run::platform;
+use crate::run::screens::publish::{self, is_live};
 use crate::run::sink::{Shown, Sink, SinkTrouble, Sinks, Wants};
 use crate::run::tick::Loop;
+use crate::top::cli::TopArgs;
 use anyhow::{Context, Result, anyhow};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -16,12 +17,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::Config;
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
 use weir_linux::Roots;
 
 /// Interval of our own loop: without a daemon the screen needs no twenty ticks a second.
 const OWN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A source of snapshots.
 pub enum Feed {
     /// A file that does not change: one snapshot, and then no more.
     File(Option<Box<Snapshot>>),
@@ -147,7 +148,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
     thread::Builder::new()
         .name("weir-top-own".into())
         .spawn(move || {
-            let platform = match open_platform::open_read_only(&roots, by, nodes, OWN_INTERVAL) {
+            let platform = match platform::open_read_only(&roots, by, nodes, OWN_INTERVAL) {
                 Ok(platform) => platform,
                 Err(error) => {
                     // The other side waits for exactly this message.
@@ -157,7 +158,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
             };
             let _ = opened_send.send(Ok(()));
             let config = Config::default();
-            let policy = open_platform::policy_name(config.policy);
+            let policy = platform::policy_name(config.policy);
             let mut sinks = Sinks::default();
             sinks.add(ToScreen {
                 screen: send.clone(),
@@ -179,7 +180,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::devices::NodeArgs;
+    use crate::cli::devices::NodeArgs;
 
     #[test]
     fn where_a_weir_of_another_version_runs_top_does_not_read_by_itself() {

@@ -2,19 +2,18 @@
 //! The line of keys, and the page that explains them.
 
 use super::model::Model;
-use crate::output::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
+use weir_figures::text;
 
-/// For what is less important.
+/// Style of what is less important.
 pub const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-/// For what is more.
+/// Style of what is more important.
 pub const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// The filter while it is typed.
 pub fn typing_line(filter: &str) -> Line<'static> {
     Line::from(vec![
         Span::styled(" filter: ", BOLD),
@@ -92,7 +91,6 @@ const KEYS: [&str; 4] = [
 const WAITS_IN: &str = "WAITS IN   stage of most stalls, and their part of its time";
 const IN_TIME: &str = ", . step   [ ] 10 s   { } 1 min   g G start and end";
 
-/// The page.
 pub fn draw(frame: &mut Frame, area: Rect, model: &Model) {
     let mut lines: Vec<&str> = COLUMNS.to_vec();
     if model.is_profiled() {

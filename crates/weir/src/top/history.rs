@@ -6,7 +6,7 @@ use weir_core::DeviceId;
 use weir_core::seam::plan::DeviceState;
 
 const STEP_MS: u64 = 500;
-/// As many steps as the widest screen has columns: over four minutes.
+/// Steps that are kept: as many as the widest screen has columns, over four minutes.
 const STEPS_KEPT: usize = 512;
 
 /// A mean in the making.
@@ -17,7 +17,6 @@ pub struct WindowMean {
 }
 
 impl WindowMean {
-    /// Takes in a value.
     pub fn add(&mut self, value: f64) {
         self.sum += value;
         self.count += 1;
@@ -35,7 +34,6 @@ struct HistoryCurve {
     current: WindowMean,
 }
 
-/// The curves of all devices.
 #[derive(Debug, Default)]
 pub struct History {
     curves: BTreeMap<DeviceId, HistoryCurve>,

@@ -5,21 +5,18 @@ use super::model::Model;
 use crate::recordings::replay_screen::Wish;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Of a filter; no name is longer on the screen.
+/// Longest filter; no name is longer on the screen.
 const FILTER_MAX_CHARS: usize = 100;
 
 /// What else is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Nothing.
     GoOn,
-    /// The end.
     Quit,
     /// Move through the recording.
     Wish(Wish),
 }
 
-/// Does what a key says.
 pub fn take(model: &mut Model, key: KeyEvent) -> Act {
     if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
         return Act::Quit;

@@ -2,6 +2,7 @@
 //! `weir top`. Reading order: [`feed`] (where snapshots come from), [`model`] (what they amount to:
 //! [`history`], [`tree`]), [`keys`], [`table`] and [`draw`] (layout). Nothing here measures or decides.
 
+pub mod cli;
 pub mod draw;
 pub mod empty;
 pub mod feed;
@@ -10,18 +11,16 @@ pub mod history;
 pub mod keys;
 pub mod model;
 pub mod table;
-pub mod tag;
 pub mod terminal;
 #[cfg(test)]
 pub mod testing;
 pub mod tree;
 
-use crate::cli::TopArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
-use crate::profile::waits_in::{self, PublishedWaits};
+use crate::cli::output::wall_clock::wall_unix_ms;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
-use crate::run::screens::publish::wall_unix_ms;
+use crate::run::screens::waits_in::{self, PublishedWaits};
+use crate::top::cli::TopArgs;
 use anyhow::{Context, Result};
 use feed::Feed;
 use keys::Act;
@@ -32,11 +31,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use terminal::{Ready, Terminal, on_screen};
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
 use weir_linux::Roots;
 
 const POLL: Duration = Duration::from_millis(100);
 const WAITS_EACH: Duration = Duration::from_secs(1);
-/// The plain table is of this many ticks' mean, as the live one.
+/// The plain table shows the mean of so many ticks, as the live one does.
 const ONCE_SPAN: Duration = Duration::from_millis(1000);
 /// A recording played fast has more of them than a screen can show.
 const SNAPSHOTS_PER_DRAW: usize = 64;
@@ -220,7 +220,7 @@ fn take_keys(model: &mut Model, feed: &Feed) -> Result<Act> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::waits_in::WaitsIn;
+    use crate::run::screens::waits_in::WaitsIn;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::collections::BTreeMap;

@@ -3,11 +3,12 @@
 
 use super::model::{Model, TopRow};
 use super::{empty, headline};
-use crate::output::{labels, set_point, text};
-use crate::profile::waits_in::WaitsIn;
+use crate::cli::output::{labels, set_point};
+use crate::run::screens::waits_in::WaitsIn;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 use weir_core::rates::attribution::Provenance;
+use weir_figures::text;
 
 /// Columns besides the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +19,7 @@ pub enum TopColumn {
     Share,
     /// κ.
     Intensity,
-    /// CPU use.
     Cpu,
-    /// Our limit.
     Limit,
     /// Throttled time per time.
     Throttled,
@@ -32,14 +31,14 @@ pub enum TopColumn {
     Why,
 }
 
-/// From this width on there is room for all columns but the source.
+/// Width from which on there is room for all columns but the source.
 const FULL: usize = 80;
-/// From this width on there is room for all columns.
+/// Width from which on there is room for all columns.
 const WIDE: usize = 100;
 
 /// Names get at least this much where there is room.
 const NAME_LEAST: usize = 20;
-/// From this width on the reason is a sentence.
+/// Width from which on the reason is a sentence.
 const WHY_LONG: usize = 40;
 
 /// The columns that fit on a screen of this width. While a profile runs, where workloads wait takes the place
@@ -67,7 +66,7 @@ fn columns(width: usize, is_profiled: bool) -> &'static [TopColumn] {
 }
 
 impl TopColumn {
-    /// In cells.
+    /// Width in cells of the terminal.
     pub fn width(self) -> usize {
         match self {
             TopColumn::Bandwidth => 11,
@@ -79,7 +78,7 @@ impl TopColumn {
         }
     }
 
-    /// With the unit where the cells have none.
+    /// The column's title, with the unit where the cells have none.
     pub fn title(self) -> &'static str {
         match self {
             TopColumn::Bandwidth => "BANDWIDTH",
@@ -118,7 +117,7 @@ impl TopColumn {
                         .map(|rate| format!("{mark}{}", text::rate(rate))),
                 )
             }
-            TopColumn::Share => or_dash(row.share.map(text::percent)),
+            TopColumn::Share => or_dash(row.share.map(text::whole_percent)),
             TopColumn::Intensity => {
                 or_dash(verdict.intensity_bytes_per_cpu_sec.map(text::intensity))
             }
@@ -126,7 +125,7 @@ impl TopColumn {
             TopColumn::Limit => or_dash(verdict.limit_cpus.map(text::cpus)),
             TopColumn::Throttled => {
                 let held = row.held.get();
-                or_dash((held > 0.0).then(|| text::percent(held)))
+                or_dash((held > 0.0).then(|| text::whole_percent(held)))
             }
             TopColumn::Source if row.is_page_migration => "vmstat".to_owned(),
             TopColumn::Source => labels::provenance(verdict.bandwidth.provenance).to_owned(),
@@ -140,7 +139,7 @@ impl TopColumn {
 fn waits_in(waits: &WaitsIn) -> String {
     let ratio = waits
         .time_ratio
-        .map(|ratio| format!(" {}", text::percent(ratio)));
+        .map(|ratio| format!(" {}", text::whole_percent(ratio)));
     text::harmless(&waits.stage) + &ratio.unwrap_or_default()
 }
 
@@ -154,7 +153,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For a screen of this width and names of at most `longest` cells.
+    /// The layout for a screen of this width and names of at most `longest` cells.
     pub fn new(width: usize, longest: usize, is_profiled: bool) -> Layout {
         let columns = columns(width, is_profiled);
         let others: usize = columns.iter().map(|column| column.width() + 1).sum();
@@ -183,7 +182,6 @@ impl Layout {
         }
     }
 
-    /// The line of titles.
     pub fn title(&self) -> String {
         let mut line = text::left("WORKLOAD", self.name);
         for column in self.columns {
@@ -193,7 +191,6 @@ impl Layout {
         line
     }
 
-    /// One workload's line.
     pub fn line(&self, row: &TopRow) -> String {
         let mut line = text::left_keeping(&row.label, row.keep, self.name);
         for column in self.columns {
@@ -209,9 +206,10 @@ impl Layout {
     /// The reason at length where there is room for it: cut in its middle it would say nothing.
     fn why(&self, row: &TopRow) -> String {
         let long = why_long(row);
-        match long.width() <= self.why {
-            true => long,
-            false => TopColumn::Why.cell(row),
+        if long.width() <= self.why {
+            long
+        } else {
+            TopColumn::Why.cell(row)
         }
     }
 
@@ -253,7 +251,7 @@ pub fn longest_name(rows: &[TopRow]) -> usize {
 /// Most lines about what was not read, below the table.
 const NOTES: usize = 8;
 
-/// Of a device without counts.
+/// What a device without counts shows.
 const UNKNOWN: &str = "traffic not known, `weir doctor` says why";
 
 /// The table on paper: no colours, no cursor, all rows.

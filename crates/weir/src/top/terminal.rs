@@ -50,9 +50,10 @@ impl Terminal {
         }
         let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         let [found] = fds;
-        Ok(match found.revents().intersects(closed) {
-            true => Ready::Closed,
-            false => Ready::Events,
+        Ok(if found.revents().intersects(closed) {
+            Ready::Closed
+        } else {
+            Ready::Events
         })
     }
 }
@@ -68,7 +69,7 @@ pub fn on_screen(
 ) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        // So that the terminal is put back in order. A second signal ends it at once.
+        // Signals are caught so that the terminal is put back in order. A second signal ends it at once.
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
@@ -94,9 +95,10 @@ pub fn on_screen(
 /// # Errors
 /// The terminal cannot be read.
 pub fn next_event() -> io::Result<Option<event::Event>> {
-    match event::poll(Duration::ZERO)? {
-        true => event::read().map(Some),
-        false => Ok(None),
+    if event::poll(Duration::ZERO)? {
+        event::read().map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -73,7 +73,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
     snapshot
 }
 
-/// Of the first workload: more than are named, one of them new, one with a hostile name.
+/// Processes of the first workload: more than are named, one of them new, one with a hostile name.
 fn processes(at_ms: u64) -> BTreeMap<WorkloadId, Processes> {
     let names = ["fio", "\u{1b}[2Jfio\n) R", "sh", "日本語"];
     let rows = (0..10u32).map(|n| {

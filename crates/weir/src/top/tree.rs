@@ -3,14 +3,14 @@
 //! below them; one with a single child is not worth a line and is written before its child.
 
 use super::model::{Branch, TopRow};
-use super::tag::tag;
-use crate::output::text;
+use crate::cli::output::tag::tag;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 use weir_core::owner::PodNames;
 use weir_core::rates::attribution::{Estimate, Provenance};
 use weir_core::seam::plan::{Decision, Why};
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
+use weir_figures::text;
 
 /// Deeper parts of a path show as one name. The file of a snapshot is not trusted.
 const DEPTH_MAX: usize = 32;

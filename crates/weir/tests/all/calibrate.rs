@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// A machine with node 0 of this one as its only memory.
-fn node0() -> tempfile::TempDir {
+pub fn node0() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let node = dir.path().join("sys/devices/system/node");
     fs::create_dir_all(node.join("node0")).unwrap();
@@ -102,7 +102,7 @@ fn interrupted_it_reports_the_points_it_has() {
         out_text,
     ];
     let mut child = weir(dir.path(), &arguments).spawn().unwrap();
-    // Its first points.
+    // These are its first points.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let points = |line: &String| line.contains("ns  ±");
     let seen: Vec<String> = lines

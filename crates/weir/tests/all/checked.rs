@@ -5,7 +5,6 @@ use crate::world::desk::{Desk, complaint, done, weir};
 use crate::world::{World, stderr, stdout};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -246,19 +245,19 @@ fn rows_of_a_run_follow_each_other() {
     }
 }
 
-/// A recording of format 1, of two sessions, the second of which was killed.
-fn format_1(desk: &Desk) -> String {
-    let kept = "../weir-store/tests/data/format-1-sums.weir";
-    let file = desk.text("old.weir");
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(kept), &file).unwrap();
-    file
-}
-
+/// It is another one by its head alone.
 #[test]
-fn commands_name_the_next_move_for_a_recording_of_an_older_format() {
+fn commands_say_which_format_a_recording_has_and_which_this_weir_reads() {
     let desk = Desk::new();
-    let file = format_1(&desk);
-    let before = fs::read(&file).unwrap();
+    let file = desk.text("other.weir");
+    done(&["sim", "step", "--record", &file]);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[60..64].copy_from_slice(&7u32.to_be_bytes());
+    fs::write(&file, &bytes).unwrap();
+    let wanted = format!(
+        "{file} is a recording of format 7, and this weir reads format 2: use the weir that wrote it"
+    );
+    let new = desk.text("new.weir");
     for args in [
         &["replay", &file][..],
         &["replay", &file, "--top"],
@@ -267,36 +266,16 @@ fn commands_name_the_next_move_for_a_recording_of_an_older_format() {
         &["explain", "--recording", &file],
         &["record", &file, "--info"],
         &["sim", "step", "--record", &file],
+        &["export", &file],
+        &["export", &file, "--recover", &new],
     ] {
         let said = complaint(args);
-        assert!(said.contains("format 1"), "{args:?}: {said}");
-        let next = format!("`weir export --upgrade NEW {file}`");
-        assert!(said.contains(&next), "{args:?}: {said}");
+        assert!(said.contains(&wanted), "{args:?}: {said}");
     }
     let world = World::new();
     let output = world.weir(&["record", &file, "--duration", "1s"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--upgrade"), "{}", stderr(&output));
-    assert!(fs::read(&file).unwrap() == before, "it was changed");
-}
-
-#[test]
-fn a_recording_of_an_older_format_is_exported_and_upgraded() {
-    let desk = Desk::new();
-    let file = format_1(&desk);
-    let rows = done(&["export", &file]);
-    assert!(rows.lines().count() > 50, "{rows}");
-    let new = desk.text("new.weir");
-    let said = done(&["export", &file, "--upgrade", &new]);
-    assert!(said.contains("2 sessions, 151 ticks"), "{said}");
-    assert_eq!(done(&["replay", &new]).lines().count(), 151);
-    assert!(done(&["export", &new]).starts_with(&rows));
-    let info: Value = serde_json::from_str(&done(&["record", &new, "--info", "--json"])).unwrap();
-    assert_eq!(info["format"], 2, "{info}");
-    done(&["explain", "--recording", &new]);
-    let again = complaint(&["export", &new, "--upgrade", &desk.text("b.weir")]);
-    assert!(again.contains("of format 2 already"), "{again}");
-    assert!(!desk.path("b.weir").exists());
-    let exists = complaint(&["export", &file, "--upgrade", &new]);
-    assert!(exists.contains("exists"), "{exists}");
+    assert!(stderr(&output).contains(&wanted), "{}", stderr(&output));
+    assert!(fs::read(&file).unwrap() == bytes, "it was changed");
+    assert!(!desk.path("new.weir").exists());
 }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use weir::eval::profile_sim::TruthDocument;
 
 /// A simulated server takes seconds: several tests look at the same recording of it.
 type Kept = Arc<OnceLock<[Vec<u8>; 2]>>;
@@ -34,7 +33,7 @@ impl Desk {
         self.path(name)
     }
 
-    /// On a machine that has nothing.
+    /// Runs weir on a machine that has nothing.
     pub fn weir(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.arg("--root").arg(self.0.path()).arg("profile");
@@ -82,18 +81,6 @@ impl Desk {
     pub fn json(&self, arguments: &[&str]) -> Value {
         let made = self.weir(&[arguments, &["--json"]].concat());
         serde_json::from_slice(&made.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&made)))
-    }
-
-    /// Report and truth of a scenario's first seed.
-    pub fn run(&self, scenario: &str) -> (Value, TruthDocument) {
-        let truth = self.path(&format!("{scenario}.truth"));
-        let made = self.weir(&["sim", scenario, "--truth", &truth, "--json"]);
-        assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
-        let line: Value = serde_json::from_slice(&made.stdout).unwrap();
-        assert_eq!(line["scenario"], scenario);
-        let text = fs::read_to_string(truth).unwrap();
-        let truth = TruthDocument::parse(text.trim_end()).unwrap();
-        (line["report"].clone(), truth)
     }
 }
 

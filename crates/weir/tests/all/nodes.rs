@@ -136,7 +136,7 @@ fn high_bandwidth_memory_is_no_device() {
     assert_eq!(verdicts, [false, false, true]);
 }
 
-/// Two lines, and nothing that says which node each is of.
+/// Two lines, and nothing that says which node each belongs to.
 #[test]
 fn counters_that_do_not_name_their_nodes_need_an_option() {
     let machine = Machine::of(HBM);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The live page in a browser: Chromium without a screen looks at a weir that runs, and at a recording. Where
-//! there is no Chromium, a test says so and ends.
+//! The live page in a browser: Chromium without a screen looks at a running weir process, and at a recording.
+//! Where there is no Chromium, a test says so and ends.
 
 use crate::world::server::free_address;
 use crate::world::{Daemon, World, long_name, wait};
@@ -21,7 +21,7 @@ const HOSTILE: [&str; 5] = [
     "/\u{202e}\u{2066}gnp.exe\u{200f}",
 ];
 
-/// As discovery spells them, and the page shows them.
+/// Names as discovery spells them, and the page shows them.
 const HARMLESS: [&str; 5] = [
     HOSTILE[0],
     HOSTILE[1],

@@ -96,7 +96,7 @@ fn what_pages_quote_of_simulated_runs_is_what_these_print() {
 
 #[test]
 fn quotes_are_found_in_their_order_only() {
-    let block = "# make x\nmade\n$ weir sim step      # a comment\na  1\n...\nb 2\n  c 3\n$ weir-eval x\ny\n$ weir top";
+    let block = "# make x\nmade\n$ weir sim step      # a comment\na  1\n...\nb 2\n  c 3\n$ weir-lab x\ny\n$ weir top";
     let found = commands(block);
     assert_eq!(found.len(), 2);
     assert_eq!(found[0].words, ["sim", "step"]);

@@ -13,7 +13,7 @@ fn table_7() -> String {
 
 /// Demand reads that miss L2 take `scale` times as long as on the quiet machine, those that miss the
 /// last-level cache as long: see weir-profile's `before_llc.rs`.
-fn stream(scale: u64) -> String {
+pub fn stream(scale: u64) -> String {
     let line =
         |count: u64, event: &str| format!("1.000000000,{count},,{event},1000000000,100.00,,\n");
     line(

@@ -56,7 +56,7 @@ fn what_cannot_be_shown_is_refused() {
     }
 }
 
-/// On a terminal without colours; a key ends it.
+/// The screen is on a terminal without colours; a key ends it.
 #[test]
 fn the_screen_has_no_colours_where_none_are_wanted() {
     let desk = Desk::new();

@@ -6,17 +6,12 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use weir_figures::text::escape;
 
 fn weir(dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.arg("profile").args(arguments).current_dir(dir);
     command.output().unwrap()
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('\'', "&#39;")
 }
 
 /// `SEED.windows` and `SEED.idle` of a scenario, in this folder; the name of the first.
@@ -51,7 +46,7 @@ fn a_page_has_each_finding_of_the_report() {
     let titles: Vec<String> = titles.collect();
     assert!(titles.len() >= 2, "{titles:?}");
     for title in titles {
-        assert!(page.contains(&escaped(&title)), "{title}");
+        assert!(page.contains(&escape(&title)), "{title}");
     }
     for said in [
         "Profile of 1.windows",
@@ -94,7 +89,7 @@ fn a_page_of_two_says_what_changed() {
         serde_json::from_slice::<Vec<Value>>(&printed.stdout).unwrap()
     );
     assert_eq!(made.status, printed.status);
-    assert!(page.contains(&escaped(out(&made).trim())), "{}", out(&made));
+    assert!(page.contains(&escape(out(&made).trim())), "{}", out(&made));
     let spans = ["--before", "..400us", "--after", "400us.."];
     weir(
         dir,

@@ -5,7 +5,6 @@
 use crate::desk::{Desk, out, said};
 use serde_json::Value;
 
-/// Phases of a subject.
 fn phases<'a>(report: &'a Value, name: &str) -> &'a [Value] {
     let subjects = report["subjects"].as_array().unwrap();
     let subject = subjects

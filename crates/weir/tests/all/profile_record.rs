@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Output};
 
-struct Host(tempfile::TempDir);
+pub struct Host(tempfile::TempDir);
 
 impl Host {
     /// A machine whose CPU has a table of events, and no PMU.
@@ -21,7 +21,7 @@ impl Host {
         host
     }
 
-    fn counting() -> Host {
+    pub fn counting() -> Host {
         let host = Host::bare();
         let dir = "sys/bus/event_source/devices/cpu";
         host.write(&format!("{dir}/type"), "1\n");
@@ -36,7 +36,7 @@ impl Host {
         host
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 

@@ -58,7 +58,6 @@ impl FakeHost {
     }
 }
 
-/// Takes one request.
 fn serve(mut stream: TcpStream, answer: &Answer, requests: &Sender<String>) -> Option<()> {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
@@ -187,7 +186,7 @@ fn samples_are_tried_again_or_dropped_by_status() {
         let push = delivery(&world);
         push["sent_batches_total"].as_u64() >= Some(3) && push["trouble"].is_null()
     });
-    // Of InfluxDB lines it is a database that may be made yet.
+    // For InfluxDB lines it is a database that may be made yet.
     server.becomes("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
     world.wait("two are dropped", || {
         delivery(&world)["dropped_batches_total"].as_u64() >= Some(2)
@@ -261,7 +260,7 @@ fn addresses_and_tokens_that_cannot_be_right() {
         ),
         (
             &["--push", "http://a/write", "--push-token-file", "/dev/null"],
-            "not a plain file",
+            "it is a device",
         ),
     ] {
         let output = world.weir(&[&["run", "--duration", "1s"][..], args].concat());

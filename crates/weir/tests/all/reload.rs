@@ -70,7 +70,7 @@ const ROUNDS: [Round; 10] = [
     (Some(GOOD), "done", ALL),
 ];
 
-/// As many rounds as wanted, each with another file.
+/// Reads settings again in as many rounds as wanted, each with another file.
 fn reloaded(rounds: usize) {
     let world = World::new();
     let (file, service) = limiting(&world, &[]);
@@ -93,7 +93,7 @@ fn good_and_bad_files_lose_no_limit_and_leave_none() {
     reloaded(2 * ROUNDS.len());
 }
 
-/// By hand: `cargo test --release -p weir --test all a_thousand_reloads -- --ignored`.
+/// This is run by hand: `cargo test --release -p weir --test all a_thousand_reloads -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn a_thousand_reloads_lose_no_limit_and_leave_none() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--push-format remote-write` to a real Prometheus and a real VictoriaMetrics: they know the figures of the
-//! lines of `--json`, and that a weir that ended has none any more.
+//! lines of `--json`, and that a weir process that ended has none any more.
 
 use crate::world::server::{Kind, Server, free_address};
 use crate::world::{HEAVY, World};

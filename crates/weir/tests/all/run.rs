@@ -19,7 +19,7 @@ fn device_rate(snapshot: &Value) -> Option<f64> {
     Some(device["read_bytes_per_sec"].as_f64()? + device["write_bytes_per_sec"].as_f64()?)
 }
 
-/// Bytes between the first and the last tick: each rate by the time it is of.
+/// Bytes between the first and the last tick: each rate by the time that it was measured over.
 fn found_bytes(snapshots: &[Value]) -> f64 {
     let at = |snapshot: &Value| snapshot["plan"]["at"].as_f64().unwrap();
     let spans = snapshots.windows(2);
@@ -101,7 +101,8 @@ fn niceness(pid: u32) -> i64 {
     after_name.split(' ').nth(16).unwrap().parse().unwrap()
 }
 
-/// A weir that limits must not wait for a CPU. One that only observes keeps the niceness it was started with.
+/// A weir process that limits must not wait for a CPU. One that only observes keeps the niceness it was
+/// started with.
 #[test]
 fn a_loop_that_limits_goes_first_and_one_that_observes_does_not() {
     let world = World::new();
@@ -120,6 +121,31 @@ fn a_loop_that_limits_goes_first_and_one_that_observes_does_not() {
     world.wait("it goes first", || niceness(daemon.pid()) == -20);
     daemon.signal(Signal::TERM);
     daemon.end();
+}
+
+/// From the file that was written to the figure that an alarm reads.
+#[test]
+fn a_limit_that_another_program_writes_is_counted_and_set_again() {
+    const THEIRS: &str = "max 100000";
+    let world = World::new();
+    let daemon = world.start_limiting();
+    world.wait("a limit", || world.cpu_max(HEAVY[0]) != THEIRS);
+    let rewrites = || world.snapshot()["limit_rewrites_total"].as_u64();
+    world.wait("a figure", || rewrites().is_some());
+    assert_eq!(rewrites(), Some(0));
+    world.wait("a rewrite is counted", || {
+        // Again where weir was about to write its own just then.
+        if world.cpu_max(HEAVY[0]) != THEIRS {
+            world.set_cpu_max(HEAVY[0], THEIRS);
+        }
+        rewrites() > Some(0)
+    });
+    world.wait("ours is in force again", || {
+        world.cpu_max(HEAVY[0]) != THEIRS
+    });
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    assert_eq!(world.cpu_max(HEAVY[0]), THEIRS);
 }
 
 #[test]

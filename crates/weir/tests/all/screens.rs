@@ -42,7 +42,7 @@ fn top_observes_by_itself_and_changes_nothing() {
     );
 }
 
-/// As far as screens can see.
+/// Heavy ones are limited, as far as screens can see.
 fn heavy_ones_are_limited(world: &World) {
     let is_limited = |snapshot: &Value, id: &str| {
         let workloads = snapshot["plan"]["workloads"].as_array();

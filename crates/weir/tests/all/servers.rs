@@ -15,7 +15,7 @@ const ODD: &str = "/odd.slice/a b,c=d\"é\\";
 /// One tick, from a line of `--json`.
 struct Tick {
     wall_ms: i64,
-    /// Since the tick before; 0 for the first.
+    /// Time since the tick before; 0 for the first.
     dt_ns: i64,
     snapshot: Value,
 }

@@ -33,7 +33,7 @@ fn the_manager_hears_of_start_turns_and_end() {
     let ready = service.told("READY=1");
     assert!(ready.contains("STATUS=observes"), "{ready}");
     let seq = world.seq();
-    // Each is sent by the loop: a second one is of a later tick.
+    // Each is sent by the loop: a second one belongs to a later tick.
     service.told("WATCHDOG=1");
     service.told("WATCHDOG=1");
     service.told("WATCHDOG=1");

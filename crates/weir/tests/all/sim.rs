@@ -345,6 +345,30 @@ fn the_list_says_what_each_shows() {
     }
 }
 
+/// Commands of weir-lab, by a program beside which there is none.
+#[test]
+fn what_is_not_installed_is_named_with_its_package() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("weir");
+    fs::copy(env!("CARGO_BIN_EXE_weir"), &alone).unwrap();
+    for args in [
+        &["sim", "dram", "--trace", "rand"][..],
+        &["sim", "interference"],
+        &["sim", "type2", "--help"],
+        &["profile", "sim", "8-reverse"],
+        &["profile", "live", "--sim", "8-reverse", "--once"],
+    ] {
+        let mut command = Command::new(&alone);
+        let output = command.args(args).env("PATH", dir.path()).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("the package weir-lab"), "{args:?}: {said}");
+    }
+    // A flag of `weir sim` before it makes it the name of a scenario.
+    let said = stderr(&weir(&["sim", "--seed", "3", "type2"]));
+    assert!(said.contains("no scenario is called `type2`"), "{said}");
+}
+
 /// Nothing is loaded from anywhere, and the page says so to the browser.
 pub fn stands_alone(page: &str) {
     assert!(page.contains("default-src 'none'"), "no content policy");

@@ -304,7 +304,7 @@ fn a_time_of_day_and_a_span_choose_the_same_rows() {
         "2026-01-01T00:00:10Z",
     ];
     assert_eq!(rows(&day), span);
-    // Of a later session spans count from its own beginning.
+    // In a later session spans count from its own beginning.
     let second = rows(&["--session", "2", "--from", "5s", "--to", "10s"]);
     assert_eq!(second.lines().count(), 6, "{second}");
     assert_ne!(second, span);

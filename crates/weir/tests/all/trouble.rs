@@ -47,7 +47,7 @@ fn nonsense_flags() {
         (
             &["top", "--snapshot", "/dev/null"],
             2,
-            &["/dev/null", "not a snapshot"],
+            &["/dev/null", "it is a device"],
         ),
         (
             &["run", "--attribution", "resctrl"],

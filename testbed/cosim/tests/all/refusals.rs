@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use weir_ipc::access_trace::AccessTrace;
 
-/// What the server says when it refuses.
 fn refused(library: &Path, dir: &Path, more: &[&str]) -> String {
     let out = command(library, dir).args(more).output();
     let out = out.expect("the server starts");
@@ -98,19 +97,6 @@ fn an_existing_socket_or_trace_is_refused() {
         "trace exists: another weir-cosim uses it",
     );
     assert!(trace.exists(), "it is not ours to remove");
-}
-
-#[test]
-fn the_former_name_of_a_flag_names_the_new_one() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let library = false_library(dir.path(), &[]);
-    let out = command(&library, dir.path())
-        .args(["--stream", "x"])
-        .output();
-    let out = out.expect("the server starts");
-    assert_eq!(out.status.code(), Some(2), "wrong usage");
-    says(&text(&out.stderr), "the flag is called --trace now");
-    assert!(!dir.path().join("trace").exists(), "nothing was begun");
 }
 
 #[test]

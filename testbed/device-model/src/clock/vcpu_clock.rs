@@ -35,7 +35,6 @@ impl VcpuClock {
         self.base_ps.load(Relaxed) + since * instruction_ps
     }
 
-    /// Instructions that it has executed.
     pub fn instructions(&self) -> u64 {
         self.instructions.load(Relaxed) + (self.count() - self.from.load(Relaxed))
     }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 pub struct Driver {
     /// `weir_cxl.ko`
     pub module: PathBuf,
-    /// The test's BPF programs.
     pub kfunc_test: PathBuf,
 }
 
@@ -53,7 +52,6 @@ pub fn build_guest_pmu(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<P
 /// A module, and what comes with it.
 struct Wanted {
     name: &'static str,
-    /// From this crate.
     source: &'static str,
     /// What is to be done beside the kernel's own build.
     more: &'static str,
@@ -61,7 +59,6 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The directory that has the products.
     fn built(&self, env: &Environment, say: &mut dyn FnMut(&str)) -> Result<PathBuf> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.source);
         let files = sources(&source)?;

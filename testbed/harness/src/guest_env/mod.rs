@@ -18,12 +18,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A complete environment.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// Where it lies.
     pub dir: PathBuf,
-    /// The kernel's release, as in `uname -r`.
     pub kernel_release: String,
     /// Where a kernel lies that is not the tree's own.
     pub(crate) other_kernel: Option<PathBuf>,
@@ -44,12 +41,10 @@ impl Environment {
         })
     }
 
-    /// The package tree.
     pub fn root(&self) -> PathBuf {
         self.dir.join("root")
     }
 
-    /// The kernel image.
     pub fn kernel(&self) -> PathBuf {
         if let Some(dir) = &self.other_kernel {
             return dir.join("vmlinuz");
@@ -59,7 +54,6 @@ impl Environment {
             .join(format!("vmlinuz-{}", self.kernel_release))
     }
 
-    /// The initramfs with the workloads.
     pub fn base_cpio(&self) -> PathBuf {
         self.dir.join("base.cpio")
     }
@@ -143,8 +137,11 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// What stands for a file's content.
-pub(crate) fn hash_file(path: &Path) -> Result<u64> {
+/// What tells a file's content from another one.
+///
+/// # Errors
+/// It cannot be read.
+pub fn hash_file(path: &Path) -> Result<u64> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -173,7 +170,7 @@ fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
 /// Copy a file, following links, making the folders on the way.
 ///
 /// # Errors
-/// With both paths.
+/// The environment with both paths.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;

@@ -19,7 +19,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which kernel.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct KernelSeries {
     /// The suite that has it.
@@ -145,7 +144,8 @@ fn fetch(root: &Path, series: KernelSeries, into: &PathBuf) -> Result<bool> {
         Command::new("mmdebstrap")
             .args(["--quiet", "--variant=custom", "--format=null"])
             .arg("--components=main")
-            .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
+            // The same as in guest-packages: a mirror may be older than a suite's lists are valid.
+            .arg("--aptopt=Acquire::Min-ValidTime \"31536000\"")
             .arg("--aptopt=Acquire::Retries \"3\"")
             .arg(format!("--customize-hook={FETCH}"))
             .env("WEIR_INTO", into)

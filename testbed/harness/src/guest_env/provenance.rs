@@ -7,7 +7,7 @@ use weir_report::results::{Caveat, Origin};
 use weir_scenario::TestbedScenario;
 use weir_scenario::testbed::TestbedMachine;
 
-/// The origin of results that were just made. Both times are of everything that was run.
+/// The origin of results that were just made. Both times cover everything that was run.
 pub fn origin(
     env: &Environment,
     scenario: &TestbedScenario,

@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The script, without arguments.
 pub(super) fn command() -> Command {
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest-packages"))
 }
@@ -21,9 +20,10 @@ pub(super) fn made(script: &mut Command, say: &mut dyn FnMut(&str)) -> Result<Pa
     let lines = child.stdout.take().map(BufReader::new);
     for line in lines.into_iter().flat_map(BufRead::lines) {
         let line = line?;
-        match Path::new(&line).is_absolute() {
-            true => folder = Some(PathBuf::from(line)),
-            false => say(&line),
+        if Path::new(&line).is_absolute() {
+            folder = Some(PathBuf::from(line))
+        } else {
+            say(&line)
         }
     }
     // What it writes there is some thirty lines, less than a pipe holds.
@@ -35,7 +35,6 @@ pub(super) fn made(script: &mut Command, say: &mut dyn FnMut(&str)) -> Result<Pa
     }
 }
 
-/// The machine's own package mirror.
 pub(super) fn mirror() -> Result<String> {
     Ok(output(command().arg("mirror"))?.trim().to_owned())
 }
@@ -58,9 +57,12 @@ mod tests {
     const TREE: &str = r#"
         for root; do case "$root" in */root) break ;; esac; done
         echo "$root" >> "$WORK/calls"
-        mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/lib/x86_64-linux-gnu"
-        for file in usr/bin/{fio,stress-ng,numactl,migratepages,ps,chrt,busybox} usr/sbin/bpftool \
-            lib/x86_64-linux-gnu/{libc.so.6,libgcc_s.so.1}; do echo "$file" > "$root/$file"; done
+        mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/lib/x86_64-linux-gnu" "$root/boot"
+        for file in usr/bin/{fio,stress-ng,numactl,migratepages,ps,chrt,busybox,qemu-system-x86_64} \
+            usr/sbin/bpftool boot/vmlinuz-7.2 lib/x86_64-linux-gnu/{libc.so.6,libgcc_s.so.1}; do
+            echo "$file" > "$root/$file"
+        done
+        printf 'fio 1 aa\nps 2 bb\n' > "$root.packages"
     "#;
 
     /// The script with programs in place of those that it calls, and a cache of its own.
@@ -86,8 +88,18 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
 
+        /// A copy of the script has a lock file of its own beside it.
+        fn lock(&self, text: &str) {
+            let lock = self.work.path().join("guest-packages.lock");
+            std::fs::write(lock, text).unwrap();
+        }
+
         fn script(&self) -> Command {
-            let mut script = command();
+            let copy = self.work.path().join("guest-packages");
+            if !copy.exists() {
+                std::fs::copy(command().get_program(), &copy).unwrap();
+            }
+            let mut script = Command::new(copy);
             let path = std::env::var("PATH").unwrap();
             script
                 .env("PATH", format!("{}:{path}", self.work.path().display()))
@@ -156,6 +168,60 @@ mod tests {
         user.program("id", "echo 1000");
         let why = format!("{:#}", user.made().0.unwrap_err());
         assert!(why.contains("needs root") && user.calls() == 0, "{why}");
+    }
+
+    #[test]
+    fn what_boots_is_what_was_fetched() {
+        let faked = Faked::new(TREE);
+        let dir = faked.made().0.unwrap();
+        for file in [
+            "base.cpio",
+            "root/boot/vmlinuz-7.2",
+            "root/usr/bin/qemu-system-x86_64",
+            "root/lib/x86_64-linux-gnu/libc.so.6",
+        ] {
+            let before = faked.calls();
+            std::fs::write(dir.join(file), "something else").unwrap();
+            let (again, said) = faked.made();
+            assert_eq!((again.unwrap(), faked.calls()), (dir.clone(), before + 1));
+            assert!(
+                said[0].contains("has changed since it was made"),
+                "{file}: {said:?}"
+            );
+        }
+        // Where others may write, they may write sums too.
+        for folder in [&dir, &faked.work.path().join("weir")] {
+            let rights = |mode| std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(folder, rights(0o777)).unwrap();
+            let why = format!("{:#}", faked.made().0.unwrap_err());
+            assert!(why.contains("others may write"), "{why}");
+            std::fs::set_permissions(folder, rights(0o755)).unwrap();
+        }
+        assert!(faked.made().0.is_ok());
+    }
+
+    #[test]
+    fn packages_are_compared_with_the_lock_file() {
+        let faked = Faked::new(TREE);
+        faked.lock("fio 1 aa\nps 2 cc\n");
+        let why = format!("{:#}", faked.made().0.unwrap_err());
+        assert!(
+            why.contains("refused: not the bytes") && why.contains("ps 2"),
+            "{why}"
+        );
+        // A mirror with another version of it stops no work.
+        faked.lock("fio 1 aa\nps 1 cc\n");
+        let (made, said) = faked.made();
+        assert!(
+            said.iter()
+                .any(|l| l.starts_with("1 of 2 guest packages are")),
+            "{said:?}"
+        );
+        let kept = made.unwrap().join("packages");
+        assert_eq!(
+            std::fs::read_to_string(kept).unwrap(),
+            "fio 1 aa\nps 2 bb\n"
+        );
     }
 
     #[test]

@@ -13,12 +13,10 @@ use std::time::Duration;
 /// Shortest window in which they are compared: one in the middle of a burst may be a tick longer.
 const WINDOW_MS: f64 = 1000.0;
 
-/// One workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// What the device moved for it, by the ground truth.
     pub truth_bytes_per_sec: f64,
-    /// What weir said.
     pub weir_bytes_per_sec: f64,
     /// RMSE of the windows' rates ÷ mean of the truth.
     pub rmse_ratio: f64,
@@ -26,11 +24,9 @@ pub struct Estimate {
     pub provenance: String,
 }
 
-/// What is compared, and when.
 pub struct Span {
     /// The measured time, since the guest's power-on.
     pub from: Duration,
-    /// Its end.
     pub to: Duration,
     /// What the guest's clocks show more than that.
     pub offsets: ClockOffsets,

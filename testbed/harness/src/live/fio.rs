@@ -2,14 +2,11 @@
 //! fio's latency log: `time_ms, latency_ns, direction, block size, …` a line, one line a block
 //! (`fio(1)`, LOG FILE FORMATS; `--log_unix_epoch=1`).
 
-/// One block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Block {
     /// When it was done, milliseconds since the Unix epoch, guest clock.
     pub done_unix_ms: f64,
-    /// How long it took.
     pub latency_ns: f64,
-    /// Its size.
     pub size_bytes: u64,
 }
 

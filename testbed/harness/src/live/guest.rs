@@ -19,14 +19,11 @@ const LOGS: &str = "/run/work";
 /// Readers end on a signal; this only keeps a forgotten one from running for ever.
 const READER_LIFE_SEC: u64 = 600;
 
-/// One running instance of a workload.
 #[derive(Clone, Debug)]
 pub struct Instance {
     /// Its name: cgroup, file and log are called so.
     pub name: String,
-    /// Its part in the results.
     pub role: Role,
-    /// What it does.
     pub load: Load,
     /// Its `cpu.weight`.
     pub weight: u32,
@@ -267,7 +264,6 @@ pub fn stop(vm: &Vm) -> Result<()> {
     wait_for_end(vm, 60)
 }
 
-/// Wait until no workload runs any more.
 fn wait_for_end(vm: &Vm, patience_sec: u64) -> Result<()> {
     let script = format!(
         "for i in $(seq {}); do cat {SLICE}/*/cgroup.procs | grep -q . || exit 0; sleep 0.2; done; \

@@ -28,25 +28,18 @@ const USAGE_READ_BEFORE: Duration = Duration::from_secs(1);
 /// Where weir's lines go in the guest.
 const WEIR_LOG: &str = "/run/weir.jsonl";
 
-/// What limits the heavy workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
     /// No controller.
     Free,
     /// A fixed `cpu.max` on each, by hand.
-    Quota {
-        /// Quota.
-        quota_us: u64,
-        /// Period.
-        period_us: u64,
-    },
+    Quota { quota_us: u64, period_us: u64 },
     /// weir, limiting or (without a policy) only observing.
     Weir {
         /// `--policy`, or nothing to observe.
         policy: Option<String>,
         /// `--backend`.
         backend: String,
-        /// More arguments.
         extra: String,
     },
 }
@@ -59,16 +52,13 @@ impl Mode {
     }
 }
 
-/// What a run is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The guest comes up.
     Booting,
     /// Workloads begin, and a scheduler.
     Starting,
-    /// Of the scenario's own length.
+    /// The run itself, of the scenario's own length.
     Controlled,
-    /// Workloads and weir end.
     Ending,
     /// Nothing is measured any more: logs are read.
     Reading,
@@ -121,7 +111,6 @@ pub fn run_and_compare(
     evaluate(vm, scenario, all, mode, &measured)
 }
 
-/// All that a run is evaluated from.
 struct Measured {
     series: Series,
     start: Duration,
@@ -396,7 +385,9 @@ fn device_latency(m: &Measured) -> Latency {
     }
 }
 
-/// Block latencies of the readers, and what the limited ones pay per GiB.
+/// Block latencies of the readers, and what the limited ones pay per GiB. What they moved is taken from the
+/// ground truth, and not from their logs: it has each line when it is moved, a log each block when it has
+/// ended. CPU time and bytes are measured over spans of their own, so both are rates before they are divided.
 fn readers(vm: &Vm, all: &[Instance], m: &Measured, run: &mut Run) -> Result<()> {
     let of = |role: Role| all.iter().filter(move |i| i.role == role);
     let mut light = Vec::new();

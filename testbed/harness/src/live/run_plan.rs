@@ -43,7 +43,6 @@ impl RunPlan {
         ])
     }
 
-    /// All of it.
     pub(crate) fn whole_sec(&self) -> f64 {
         self.0.iter().sum()
     }

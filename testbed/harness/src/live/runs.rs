@@ -14,15 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_files::Folder;
 use weir_progress::{Phase, Progress};
+use weir_report::OutputDir;
 use weir_report::results::Run;
 use weir_scenario::TestbedScenario;
 
-/// What is to be run.
 pub struct Plan<'a> {
-    /// The scenario.
     pub scenario: &'a TestbedScenario,
-    /// How it is controlled, a run each.
     pub modes: &'a [Mode],
     /// Guests at once.
     pub jobs: usize,
@@ -54,10 +53,13 @@ impl Equipment {
             let module = kernel_modules::build_guest_pmu(&env, say)?;
             files.push(GuestFile::new(module, "lib/weir_guest_pmu.ko"));
         }
-        let scratch = std::env::temp_dir().join(format!("weir-firmware-{}", std::process::id()));
-        let options = match scenario.machine.movable {
-            true => firmware::movable(&env, &scenario.machine, &scratch)?,
-            false => BootOptions::default(),
+        let name = format!("weir-firmware-{}", std::process::id());
+        let scratch = std::env::temp_dir().join(&name);
+        let options = if scenario.machine.movable {
+            Folder::open(&std::env::temp_dir())?.make_below(name.as_ref())?;
+            firmware::movable(&env, &scenario.machine, &scratch)?
+        } else {
+            BootOptions::default()
         };
         Ok(Equipment {
             env,
@@ -67,7 +69,6 @@ impl Equipment {
         })
     }
 
-    /// What kernel and QEMU are from.
     pub fn env(&self) -> &Environment {
         &self.env
     }
@@ -167,7 +168,6 @@ fn order(plan: &Plan) -> Vec<usize> {
     order
 }
 
-/// Progress of all runs together.
 #[derive(Clone)]
 struct Shown {
     at_once: usize,
@@ -177,7 +177,6 @@ struct Shown {
     progress: Arc<Progress>,
 }
 
-/// Progress of one run.
 struct RunSoFar {
     plan: RunPlan,
     stage: Stage,
@@ -189,9 +188,10 @@ struct RunSoFar {
 impl RunSoFar {
     /// A guest that boots reports nothing.
     fn left_at_next_report(&self) -> f64 {
-        match self.is_booting {
-            true => self.plan.left_sec(Stage::Starting, 0.0),
-            false => self.left_sec,
+        if self.is_booting {
+            self.plan.left_sec(Stage::Starting, 0.0)
+        } else {
+            self.left_sec
         }
     }
 }
@@ -261,7 +261,6 @@ impl Shown {
     }
 }
 
-/// Planned wall time of all runs.
 fn whole_sec(plan: &Plan) -> f64 {
     let sec = |number: usize| RunPlan::of(plan.scenario, &plan.modes[number]).whole_sec();
     let runs: Vec<f64> = order(plan).into_iter().map(sec).collect();
@@ -275,7 +274,6 @@ pub fn phase(plan: &Plan) -> Phase {
     Phase::new(format!("{runs} runs, {at_once} at a time"), whole_sec(plan))
 }
 
-/// What a run is called.
 pub fn name(mode: &Mode) -> String {
     match mode {
         Mode::Free => "without weir".into(),
@@ -291,13 +289,13 @@ pub fn name(mode: &Mode) -> String {
 
 /// weir's own lines of a run, and what it said beside them.
 fn keep_ticks(vm: &Vm, dir: &Path, run: usize) -> Result<()> {
-    std::fs::create_dir_all(dir)?;
+    let dir = OutputDir::open_or_make(dir)?;
     for (file, name) in [
         ("weir.jsonl", format!("ticks-{run}.jsonl")),
         ("weir.jsonl.err", format!("said-{run}.txt")),
     ] {
         let text = vm.run(&format!("cat /run/{file}"))?;
-        std::fs::write(dir.join(name), text)?;
+        dir.put(&name, text.as_bytes())?;
     }
     Ok(())
 }

@@ -5,14 +5,18 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use weir_scenario::TestbedScenario;
 
+/// A scenario is a few kilobytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Reads and checks a scenario file.
 ///
 /// # Errors
 /// It cannot be read. Naming file, line, key and what is allowed.
 pub fn load(path: &Path) -> Result<TestbedScenario> {
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read scenario {name}"))?;
+    let cannot = || format!("cannot read scenario {name}");
+    let bytes = weir_files::read_at_most(path, FILE_BYTES_MAX).with_context(cannot)?;
+    let text = String::from_utf8(bytes).with_context(cannot)?;
     Ok(TestbedScenario::parse(&text, &name)?)
 }
 

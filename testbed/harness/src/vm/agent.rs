@@ -17,7 +17,6 @@ const BUFFER_BYTES: usize = 64 << 20;
 /// How long QEMU may take by the host's clock to take a request: it takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The harness's end.
 pub(crate) struct Line {
     socket: UnixStream,
     unfinished: Vec<u8>,

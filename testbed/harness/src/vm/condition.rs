@@ -14,7 +14,6 @@ const TAIL_BYTES: u64 = 32 << 10;
 /// stands for anything within a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// The path is there.
     Exists(String),
     /// The file has a line with this in it.
     Says(String, String),
@@ -24,36 +23,27 @@ pub enum Condition {
     Is(String, String),
     /// It begins with a number, and that is at least this.
     AtLeast(String, u64),
-    /// It says something.
     Filled(String),
     /// So many lines came after its first bytes.
     Lines {
-        /// The file.
         path: String,
         /// Bytes that are passed over.
         from: u64,
-        /// Lines, ended ones.
         count: usize,
     },
     /// There are threads in the cgroup or below it, and a file of each in `/proc` has such a line.
     EachThread {
-        /// The cgroup.
         cgroup: String,
         /// The name of the file.
         file: String,
-        /// What it has.
         pattern: String,
     },
-    /// The other is not so.
     Not(Box<Condition>),
-    /// All of them are so.
     All(Vec<Condition>),
-    /// One of them is so.
     Any(Vec<Condition>),
 }
 
 impl Condition {
-    /// Whether it is so now.
     pub fn holds(&self) -> bool {
         use Condition::{
             All, Any, AtLeast, EachThread, Exists, Filled, Is, LastSays, Lines, Not, Says,
@@ -109,7 +99,6 @@ fn has(line: &str, pattern: &str) -> bool {
     })
 }
 
-/// The newest line with an end.
 fn last_line(path: &str) -> Result<Option<String>> {
     let length = std::fs::metadata(path)?.len();
     for from in [length.saturating_sub(TAIL_BYTES), 0] {

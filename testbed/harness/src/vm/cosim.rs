@@ -23,9 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The simulated RTL for a machine, or what is lacking to build it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// A shared library.
     Built(PathBuf),
-    /// A program is not there.
     Lacking(String),
 }
 
@@ -115,14 +113,12 @@ impl Cosim {
         Ok(())
     }
 
-    /// QEMU's arguments for the device.
     pub(crate) fn device_arguments(&self) -> [String; 2] {
         let socket = serde_json::json!({"type": "unix", "path": self.socket});
         let device = serde_json::json!({"driver": "vfio-user-pci", "socket": socket});
         ["-device".into(), device.to_string()]
     }
 
-    /// The file with the access trace.
     pub(crate) fn trace(&self) -> &Path {
         &self.trace
     }
@@ -141,7 +137,6 @@ impl Cosim {
             .collect())
     }
 
-    /// Process id of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

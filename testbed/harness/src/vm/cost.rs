@@ -11,7 +11,6 @@ use std::time::Duration;
 pub struct Cost {
     /// CPU time of the thread and of its guests' QEMU, in seconds.
     pub cpu_sec: f64,
-    /// Time of its guests.
     pub guest: Duration,
     /// Instructions of their vCPUs.
     pub instructions: u64,
@@ -63,12 +62,10 @@ impl Cost {
     }
 }
 
-/// A guest begins, with this QEMU.
 pub(crate) fn begins(pid: u32) {
     SPENT.with_borrow_mut(|kept| kept.running.push((pid, 0.0)));
 }
 
-/// A guest is about to end.
 pub(crate) fn ends(pid: u32) {
     SPENT.with_borrow_mut(|kept| {
         kept.read_again();
@@ -78,7 +75,6 @@ pub(crate) fn ends(pid: u32) {
     });
 }
 
-/// A guest went on.
 pub(crate) fn adds(guest: Duration, instructions: u64) {
     SPENT.with_borrow_mut(|kept| {
         kept.spent.guest += guest;

@@ -5,21 +5,17 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use weir_ipc::ground_truth::{GroundTruth, LineCounts};
 
-/// One reading.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The guest's time since power-on.
     pub at: Duration,
-    /// All groups together.
+    /// The counts of all groups together.
     pub device: LineCounts,
-    /// By owner, up to the requested number.
+    /// One entry for each owner, up to the requested number.
     pub owners: Vec<LineCounts>,
 }
 
-/// Readings in time order.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The readings.
     pub samples: Vec<Sample>,
     /// Stands for all that the ground truth showed at each of them, each vCPU's instructions and place in the
     /// code among it: two runs with the same one went the same way.
@@ -119,7 +115,6 @@ impl Series {
     }
 }
 
-/// Reads and writes of a tally.
 pub fn lines(tally: &LineCounts) -> u64 {
     tally.read_lines + tally.write_lines
 }

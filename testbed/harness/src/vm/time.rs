@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest's time, granted step by step. Between two steps the guest stands still: what the harness reads
-//! then is of one moment, and what it says is heard at that moment, however long the harness or the host
+//! then belongs to one moment, and what it says is heard at that moment, however long the harness or the host
 //! took.
 
 use crate::vm::qemu::host_process;
@@ -14,7 +14,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_ipc::ground_truth::GroundTruth;
 
-/// Time is granted until the next multiple of this.
+/// Time is granted until the next multiple of this. Between two steps the guest stands still, and what the
+/// harness reads of the ground truth then belongs to one moment.
 pub const STEP: Duration = Duration::from_millis(4);
 /// How long the guest's time may stand by the host's clock before the guest is given up: it goes on each few
 /// milliseconds.
@@ -49,7 +50,6 @@ pub fn end_guests_when_interrupted() -> Result<()> {
     Ok(())
 }
 
-/// A guest begins or ends.
 fn count_guests(change: fn(usize) -> usize) {
     let mut guests = SIGNALS
         .guests
@@ -61,7 +61,6 @@ fn count_guests(change: fn(usize) -> usize) {
         .store(*guests == 0, Ordering::SeqCst);
 }
 
-/// The time of one guest.
 pub(crate) struct GuestTime {
     ground_truth: SharedMemory,
     pid: u32,
@@ -75,7 +74,7 @@ struct Sampling {
 }
 
 impl GuestTime {
-    /// Of the guest with the QEMU of process `pid`.
+    /// The time of the guest that the QEMU with process id `pid` runs.
     pub(crate) fn new(ground_truth: SharedMemory, pid: u32) -> Self {
         count_guests(|guests| guests + 1);
         GuestTime {
@@ -85,7 +84,6 @@ impl GuestTime {
         }
     }
 
-    /// Ground truth of the device model.
     pub(crate) fn ground_truth(&self) -> GroundTruth<'_> {
         match GroundTruth::open(self.ground_truth.words()) {
             Some(ground_truth) => ground_truth,
@@ -100,6 +98,9 @@ impl GuestTime {
 
     /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the
     /// ground truth is being sampled. `is_alive` says why QEMU has ended, if it has.
+    ///
+    /// Patience is counted in the host's time, from the last moment at which the guest's time moved, and not
+    /// at all while QEMU itself is stopped. A busy host makes a run slower, and must not end it.
     pub(crate) fn step(
         &self,
         by: Duration,
@@ -107,9 +108,10 @@ impl GuestTime {
     ) -> Result<()> {
         let ground_truth = self.ground_truth();
         let step_ns = STEP.as_nanos() as u64;
-        let by_ns = match self.lock().is_some() {
-            true => 0,
-            false => by.as_nanos().saturating_sub(1) as u64,
+        let by_ns = if self.lock().is_some() {
+            0
+        } else {
+            by.as_nanos().saturating_sub(1) as u64
         };
         let until_ns = ((ground_truth.stopped_at_ns() + by_ns) / step_ns + 1) * step_ns;
         ground_truth.grant_until(until_ns);
@@ -147,7 +149,6 @@ impl GuestTime {
         self.sample();
     }
 
-    /// The readings since then.
     pub(crate) fn stop_sampling(&self) -> Result<Series> {
         let sampling = self.lock().take().context("nothing was being sampled")?;
         Ok(Series {
@@ -169,7 +170,6 @@ impl GuestTime {
         self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the vCPUs and QEMU's threads do.
     fn standstill(&self) -> String {
         let ground_truth = self.ground_truth();
         let mut text = format!("its time is {:.3} s\n", self.now().as_secs_f64());
@@ -191,7 +191,8 @@ impl Drop for GuestTime {
     }
 }
 
-/// The half of a word that changes, which is what the kernel compares.
+/// The half of a word that changes, which is what the kernel compares: a futex has 32 bits (futex(2)), and
+/// the times here have 64.
 fn low_half(word: &AtomicU64) -> &AtomicU32 {
     // SAFETY: the first half of an aligned word, on a machine that keeps the low half first.
     unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }

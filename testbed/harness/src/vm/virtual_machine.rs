@@ -37,7 +37,6 @@ pub struct Pending {
     id: u64,
     /// What was asked for, in words.
     task: String,
-    /// By the guest's time.
     end: Duration,
 }
 
@@ -63,7 +62,6 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// The guest's time since power-on.
     pub fn now(&self) -> Duration {
         self.time.now()
     }
@@ -221,12 +219,10 @@ impl Vm {
         Ok(None)
     }
 
-    /// Ground truth of the device model.
     pub fn ground_truth(&self) -> GroundTruth<'_> {
         self.time.ground_truth()
     }
 
-    /// Words of the guest-visible BAR.
     pub fn bar(&self) -> &[AtomicU64] {
         self.bar.words()
     }
@@ -260,7 +256,6 @@ impl Vm {
         self.ground_truth().hurry(true);
     }
 
-    /// Whether the device model is on.
     pub fn is_model_on(&self) -> bool {
         self.ground_truth().is_on()
     }
@@ -273,7 +268,6 @@ impl Vm {
             .sum()
     }
 
-    /// Process id of QEMU.
     pub fn pid(&self) -> u32 {
         lock(&self.child).id()
     }
@@ -301,7 +295,6 @@ impl Vm {
         let _ = child.wait();
     }
 
-    /// The end of the guest's console.
     pub fn console_tail(&self) -> String {
         tail(&self.scratch.dir.join("console.log")) + &tail(&self.scratch.dir.join("qemu.log"))
     }

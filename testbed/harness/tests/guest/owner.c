@@ -7,6 +7,7 @@
  *   light     has the file mapped, and reads 16 KiB of it each 200 ms
  *   mapped    has the file mapped, and reads it without end
  *   unmapped  has nothing mapped, and reads the file by read(2) without end
+ *   whole     the same, with one call for all of it
  *   written   has written the file, has nothing mapped, and waits
  *   leader    as mapped, in a second thread; the first has ended
  *   still     AMOUNT MiB of private memory, written once; says its addresses too
@@ -109,15 +110,18 @@ static void seldom(void)
 		}
 }
 
-static void by_read(int file)
+static void by_read(int file, size_t size)
 {
-	static char block[BLOCK];
+	char *block = malloc(size);
 	ssize_t got;
+
+	if (!block)
+		fail("malloc");
 
 	munmap((void *)memory, bytes);
 	ready();
 	for (;;) {
-		got = read(file, block, sizeof(block));
+		got = read(file, block, size);
 		if (got < 0)
 			fail("read");
 		if (got == 0)
@@ -161,7 +165,9 @@ int main(int count, char **words)
 	}
 	file = map_file(words[2], amount << 20);
 	if (!strcmp(words[1], "unmapped"))
-		by_read(file);
+		by_read(file, BLOCK);
+	if (!strcmp(words[1], "whole"))
+		by_read(file, bytes);
 	ready();
 	if (!strcmp(words[1], "written")) {
 		munmap((void *)memory, bytes);

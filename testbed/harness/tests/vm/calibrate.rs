@@ -83,7 +83,6 @@ fn modelled(machine: &TestbedMachine, loaders: usize, rest_ns: u64) -> (f64, f64
     (moved as f64 * 64e9 / SPAN_NS as f64, latency)
 }
 
-/// The model's curve, by rising bandwidth.
 fn curve(machine: &TestbedMachine, loaders: usize) -> Vec<(f64, f64)> {
     let rests = (0..160).map(|n| {
         if n == 0 {

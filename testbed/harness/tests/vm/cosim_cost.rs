@@ -16,7 +16,7 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 /// In every second one the RTL comes first.
 const ROUNDS: usize = 4;
-/// Of 16 MiB each, by each of two readers.
+/// Loops over 16 MiB that each of two readers makes.
 const LOOPS: usize = 16;
 /// Reads of the file with all counters: four registers each.
 const READS: usize = 4000;
@@ -63,7 +63,6 @@ fn microseconds_a_register(vm: &Vm) -> Result<f64> {
     Ok((rtl - shared) * 1e6 / (READS * 2 * GROUPS) as f64)
 }
 
-/// Seconds that the work takes.
 fn one(vm: &mut Vm) -> Result<f64> {
     bind(vm)?;
     let reader = |g| fio(g, &format!("--rw=randread --size=16m --loops={LOOPS}"));

@@ -17,7 +17,7 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 const TENTH: &str = "10000 100000";
 const PERIODS: u64 = 30;
-/// With a period that is long beside what a shell takes to see a refill.
+/// A limit with a period that is long beside what a shell takes to see a refill.
 const SLOW_TENTH: &str = "50000 500000";
 const REWRITES: u64 = 8;
 

@@ -26,13 +26,12 @@ const INTERVAL: &str = "1s";
 /// What of the set-point the reader has with a CPU for itself, as the DRFQS thesis's mbw has of its memory.
 const ALONE_RATIO: f64 = 0.71;
 
-/// How the guest is controlled.
 #[derive(Clone, Copy)]
 struct Control {
     name: &'static str,
     /// weir's policy and back end; none without weir.
     weir: Option<(&'static str, &'static str)>,
-    /// Of how many workloads it decides the share, the reader first. Workers are divided by the kernel where
+    /// For how many workloads it decides the share, the reader first. Workers are divided by the kernel where
     /// weir limits by `cpu.max`.
     decides: usize,
 }
@@ -81,7 +80,6 @@ struct Used {
 struct Shares {
     /// Dominant share ÷ weight, the reader first.
     dominant: Vec<f64>,
-    /// That of the filling.
     target: f64,
 }
 
@@ -282,12 +280,13 @@ fn soak_drf() -> Result<()> {
             }
         }
     }
-    let verdict = match missed.is_empty() {
-        true => Ok(()),
-        false => Err(anyhow::anyhow!(
+    let verdict = if missed.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow::anyhow!(
             "an error above {ERROR_RATIO_MAX}: {}",
             missed.join("; ")
-        )),
+        ))
     };
     evidence.write(verdict)
 }

@@ -11,16 +11,29 @@ use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// Two blank devices for the script to play, a frame buffer for the FPGA's way, and a kernel that
-/// lets it write registers of a bound device.
-fn laboratory() -> BootOptions {
-    let mut qemu_args = Vec::new();
-    for i in 0..2 {
-        qemu_args.push("-object".into());
-        qemu_args.push(format!("memory-backend-ram,id=blank{i},share=on,size=1M"));
-        qemu_args.push("-device".into());
-        qemu_args.push(format!("ivshmem-plain,memdev=blank{i}"));
-    }
-    qemu_args.extend(["-device".into(), "VGA".into()]);
+/// lets it write registers of a bound device. The second is behind a port, so that it can be reset, and a
+/// third has its memory: during a reset the device itself does not answer.
+fn laboratory(registers: &Path) -> BootOptions {
+    let file = format!("share=on,size=1M,mem-path={}", registers.display());
+    let qemu_args = [
+        "-object",
+        "memory-backend-ram,id=blank0,share=on,size=1M",
+        "-device",
+        "ivshmem-plain,memdev=blank0",
+        "-object",
+        &format!("memory-backend-file,id=mirror,{file}"),
+        "-device",
+        "ivshmem-plain,memdev=mirror",
+        "-device",
+        "pcie-root-port,id=behind,chassis=77",
+        "-object",
+        &format!("memory-backend-file,id=blank1,{file}"),
+        "-device",
+        "ivshmem-plain,memdev=blank1,bus=behind",
+        "-device",
+        "VGA",
+    ];
+    let qemu_args = qemu_args.map(String::from).to_vec();
     BootOptions {
         kernel_args: "iomem=relaxed".into(),
         qemu_args,
@@ -39,6 +52,7 @@ fn the_driver_passes_its_own_tests() -> Result<()> {
         GuestFile::new(scripts.join("run-in-guest.sh"), "tests/run-in-guest.sh"),
         GuestFile::new(scripts.join("lib.sh"), "tests/lib.sh"),
         GuestFile::new(scripts.join("perf.sh"), "tests/perf.sh"),
+        GuestFile::new(scripts.join("reset.sh"), "tests/reset.sh"),
         GuestFile::new(&bench.driver()?.kfunc_test, "tests/kfunc.bpf.o"),
     ];
     files.extend(bench.perf()?);
@@ -48,7 +62,9 @@ fn the_driver_passes_its_own_tests() -> Result<()> {
         groups_mib: vec![128],
         ..TestbedMachine::default()
     };
-    let vm = bench.boot(&machine, files, &laboratory())?;
+    let shared = tempfile::tempdir()?;
+    let laboratory = laboratory(&shared.path().join("registers"));
+    let vm = bench.boot(&machine, files, &laboratory)?;
     ask_one("its own script", || its_script_passes(&vm))
 }
 

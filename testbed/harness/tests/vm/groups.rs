@@ -11,7 +11,7 @@ use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const DEVICE_MIB: u64 = 4096;
 const OVERLAY: &str = "/overlay.cpio";
-/// Of 32 blocks of 128 MiB.
+/// Blocks of sixteen groups, out of 32 blocks of 128 MiB.
 const SIXTEEN: [u64; 16] = [8, 4, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1];
 const FOUR: [u64; 4] = [16, 8, 4, 4];
 

@@ -31,11 +31,11 @@ fn bind(vm: &Vm, device: &str) -> Result<()> {
     vm.run(&format!("echo {device} > {DRIVER}/bind")).map(drop)
 }
 
-/// A condition: whether a reader is limited.
 fn limited(name: &str, is_limited: bool) -> Condition {
-    match is_limited {
-        true => !max_is(name, FREE),
-        false => max_is(name, FREE),
+    if is_limited {
+        !max_is(name, FREE)
+    } else {
+        max_is(name, FREE)
     }
 }
 
@@ -44,7 +44,6 @@ fn said(vm: &Vm, what: &str) -> Result<u32> {
     count.trim().parse().context("a count")
 }
 
-/// Whether both readers have bytes.
 fn both_have_bytes(seen: &Value) -> bool {
     let workloads = seen["plan"]["workloads"].as_array();
     ["a", "b"].iter().all(|name| {

@@ -75,7 +75,7 @@ fn below(name: &str, cpus: f64) -> String {
     format!("awk '{{exit !($1 != \"max\" && $1 / $2 < {cpus})}}' {SLICE}/{name}.service/cpu.max")
 }
 
-/// In CPUs.
+/// The limit in CPUs.
 fn in_force(vm: &Vm, name: &str) -> Result<f64> {
     let text = vm.run(&format!("cat {SLICE}/{name}.service/cpu.max"))?;
     let (quota, period) = text
@@ -139,7 +139,7 @@ fn once_both_are_shown(vm: &Vm, command: &str, shows: impl Fn(&Value) -> usize) 
     json(vm, command)
 }
 
-/// The screen of a weir that is limiting, as JSON and as a table.
+/// The screen of a weir process that is limiting, as JSON and as a table.
 fn top_shows_both(vm: &Vm) -> Result<()> {
     let shown = once_both_are_shown(vm, "weir top --json", |shown| {
         list(&shown["plan"], "workloads").len()
@@ -305,7 +305,7 @@ fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
     set_theirs(vm)
 }
 
-/// With weights off none is touched.
+/// Where weights are off none is touched.
 fn weights_are_left_alone_with_weights_off(vm: &Vm) -> Result<()> {
     set_theirs(vm)?;
     let flags = format!("--limit --set-point {SET_POINT} --limited-weight off");

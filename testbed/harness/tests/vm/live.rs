@@ -66,7 +66,6 @@ fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, TestbedScenario, V
     Ok((vm, scenario, all))
 }
 
-/// Without weir, and with it by `cpu.max`.
 fn weir_halves_the_overload(
     vm: &Vm,
     scenario: &TestbedScenario,

@@ -8,11 +8,11 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use weir_hw::engines::PAGE_BYTES;
-use weir_hw::engines::lz4::{EncodeRefusal, Positions, encode};
 use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::guest_env::output;
 use weir_testbed::vm::{BootOptions, Vm};
+use weir_type2::engines::PAGE_BYTES;
+use weir_type2::engines::lz4::{EncodeRefusal, Positions, encode};
 
 /// Begins a file of lz4's legacy format.
 const MAGIC: u32 = 0x184c_2102;
@@ -45,7 +45,7 @@ impl Lz4Initramfs {
         self.bytes.extend(block);
     }
 
-    /// As one sequence of literals, of at least 15 bytes.
+    /// Appends the bytes as one sequence of literals; there must be at least 15 of them.
     fn literals(&mut self, bytes: &[u8]) {
         let more = bytes.len() - 15;
         let mut block = vec![0xf0];
@@ -84,7 +84,7 @@ impl Lz4Initramfs {
         Ok(())
     }
 
-    /// With what ends both formats, up to a length that 4 divides, so that another archive may follow.
+    /// Adds what ends both formats, up to a length that 4 divides, so that another archive may follow.
     fn end(mut self) -> Vec<u8> {
         self.header("TRAILER!!!", 0);
         let whole = (self.bytes.len() + 4).next_multiple_of(4);
@@ -156,7 +156,7 @@ fn the_kernel_reads_the_encoders_blocks() -> Result<()> {
         return Ok(());
     };
     let mut text = Vec::new();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/weir-hw/src");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/weir-type2/src");
     source_text(&sources, &mut text)?;
     text.truncate(text.len() / PAGE_BYTES * PAGE_BYTES);
     let folder = tempfile::tempdir()?;

@@ -14,6 +14,7 @@
 
 mod common;
 
+mod adversary;
 mod calibrate;
 mod core_events;
 mod cosim;
@@ -28,6 +29,7 @@ mod groups;
 mod later;
 mod leases;
 mod live;
+mod locks;
 mod lz4_blocks;
 mod neighbours;
 mod owners;

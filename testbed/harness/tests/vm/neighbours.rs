@@ -17,7 +17,7 @@ use weir_testbed::vm::Vm;
 
 const ROUNDS: usize = 5;
 const SEC: u32 = 8;
-/// In the short question.
+/// Seconds of each control in the short question.
 const SHORT_SEC: u32 = 4;
 const READERS: [&str; 2] = ["a", "b"];
 /// What leaves the readers about as much of the device as weir does.
@@ -42,13 +42,12 @@ const CONTROLS: [Control; 4] = [
     Control::Full,
 ];
 
-/// Figures of one run.
 struct Seen {
     wake_up_p50_us: f64,
     wake_up_p99_us: f64,
-    /// Of two tasks that use all CPU time they get.
+    /// Operations of two tasks that use all CPU time they get.
     ops_per_sec: f64,
-    /// Of the readers, by the ground truth.
+    /// What the readers moved, by the ground truth.
     mib_per_sec: f64,
     /// CPU time for each second of: the readers, weir, the neighbours.
     readers_cpus: f64,
@@ -120,7 +119,6 @@ fn start_neighbours(vm: &Vm) -> Result<()> {
     until(vm, has_processes(NEIGHBOURS, 5))
 }
 
-/// They end, and say what they did.
 fn end_neighbours(vm: &Vm) -> Result<String> {
     vm.run(&signal_named("INT", "stress-ng"))?;
     until(vm, !has_processes(NEIGHBOURS, 1))?;
@@ -239,7 +237,6 @@ fn say_cpus(evidence: &mut Evidence, rounds: &[[Seen; 4]]) {
     }
 }
 
-/// One run, its figures printed.
 fn seen(vm: &Vm, control: Control, sec: u32) -> Result<Seen> {
     let one = run_once(vm, control, sec)?;
     println!(
@@ -256,7 +253,6 @@ fn seen(vm: &Vm, control: Control, sec: u32) -> Result<Seen> {
     Ok(one)
 }
 
-/// A guest with the readers in it.
 fn with_readers(bench: &Bench) -> Result<Vm> {
     let vm = bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;

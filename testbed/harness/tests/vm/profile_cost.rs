@@ -23,7 +23,7 @@ use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const WORKLOADS: usize = 100;
 const MEASURED_SEC: u64 = 30;
-/// Of each piece of work, by turns with and without a profile.
+/// How often each piece of work is done with a profile, and as often without, by turns.
 const TURNS: usize = 3;
 /// Work of a cgroup of its own: one computes, one gives up its CPU all the time.
 const WORK: [(&str, &str); 2] = [

@@ -30,7 +30,6 @@ fn limited(name: &str) -> Condition {
     !free(name)
 }
 
-/// A condition: it is not.
 fn free(name: &str) -> Condition {
     max_is(name, FREE.trim())
 }
@@ -171,7 +170,7 @@ fn a_scheduler_that_runs_some(vm: &Vm) -> Result<()> {
     unload(vm)
 }
 
-/// The last snapshot of a weir that must be alive.
+/// The last snapshot of a weir process that must be alive.
 fn last(vm: &Vm, pid: u32) -> Result<serde_json::Value> {
     next_line(vm)?;
     vm.run(&format!("kill -0 {pid}"))?;

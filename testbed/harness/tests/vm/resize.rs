@@ -18,10 +18,8 @@ const BLOCK_MIB: u64 = 128;
 const BLOCKS: u64 = COPY_MIB / BLOCK_MIB;
 const BASES: [u64; 2] = [0x1_0000_0000, 0x1_4000_0000];
 const MEMORY: &str = "/sys/devices/system/memory";
-/// How much of it.
 #[derive(Clone, Copy)]
 struct Amount {
-    /// Resizes of one run.
     resizes: u64,
     /// How often one is killed in the middle.
     kills: u64,
@@ -89,7 +87,6 @@ fn prepare(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Blocks of each group.
 fn sizes(report: &Value) -> Result<Vec<u64>> {
     let groups = report["groups"].as_array().context("no groups")?;
     let of = |g: &Value| Some(g["size_bytes"].as_u64()? / (BLOCK_MIB << 20));

@@ -298,6 +298,9 @@ fn device_memory_is_sampled_for_the_task_that_accesses_it() -> Result<()> {
     for (name, pages) in [("a", 600), ("b", 200)] {
         let path = make_cgroup(vm, name)?;
         start_in(vm, &path, &format!("/tests/faults 0 20000 1:{pages}"))?;
+        // From its first round on it always has some.
+        let has_some = format!("grep -q N1= /proc/$(cat {path}/cgroup.procs)/numa_maps");
+        until(vm, &has_some)?;
     }
     ask("shares", &shares_are_by_samples);
     ask("on and off", &samples_are_off_far_from_overload);

@@ -112,12 +112,15 @@ fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
     Ok((ns / 1e9, usec / 1e6))
 }
 
+/// A workload is released in a third of the spans, and once it was in four of them.
+const SPANS: u32 = 12;
+
 /// Run time by the scheduler's statistics and by the kernel's, of a time in which no workload was released:
 /// the statistics begin anew with each limit. Beside ordinary tasks a limited one waits, and is released; it
 /// must be limited again, and keeps its limit longer each time. To read takes five seconds here, which count.
 fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
     let released = || vm.run(&format!("grep -c released {LINES}.err || true"));
-    for _ in 0..4 {
+    for _ in 0..SPANS {
         is_limited(vm)?;
         let (count, before) = (released()?, run_sec(vm)?);
         vm.sleep(Duration::from_secs(2))?;
@@ -130,7 +133,7 @@ fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
             later.trim()
         );
     }
-    bail!("a workload was released in each of four spans")
+    bail!("a workload was released in each of {SPANS} spans")
 }
 
 /// Ordinary tasks interrupt limited ones all the time. A change of a running task (here its niceness) makes
@@ -194,6 +197,36 @@ fn silent_it_lets_go(vm: &Vm) -> Result<()> {
     ensure!(
         open > 1.5 * held,
         "{held} before, {open} while the daemon hangs"
+    );
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)
+}
+
+/// The scheduler alone, with a daemon that stands still, and a device that is taken from the driver: its
+/// counters are tried ever less often, and not at each tick.
+fn what_does_not_answer_is_tried_seldom(vm: &Vm) -> Result<()> {
+    let pid = load_weir(vm, &limit())?;
+    is_limited(vm)?;
+    vm.run("sleep 1")?;
+    let counts = || -> Result<(u64, u64)> {
+        let all = common::json(vm, "bpftool -j map dump name device_ctxs")?;
+        let word = |name: &str| all[0]["formatted"]["value"][name].as_u64();
+        word("lost").zip(word("failed_reads")).context("no counts")
+    };
+    let before = counts()?;
+    let driver = "/sys/bus/pci/drivers/weir_cxl";
+    let device = vm.run(&format!("cd {driver}; echo 0000:*"))?;
+    let device = device.trim();
+    vm.run(&format!(
+        "kill -STOP {pid}; echo {device} > {driver}/unbind; sleep 0.5"
+    ))?;
+    let after = counts()?;
+    vm.run(&format!("echo {device} > {driver}/bind; kill -CONT {pid}"))?;
+    let (lost, tries) = (after.0 - before.0, after.1 - before.1);
+    println!("not read at {lost} ticks, {tries} tries");
+    ensure!(
+        tries > 3 && lost > 10 * tries,
+        "{lost} ticks, {tries} tries"
     );
     signal_weir(vm, pid, "TERM")?;
     is_free(vm)
@@ -371,6 +404,10 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     ask("what a decision costs", &what_a_decision_costs);
     ask("a daemon that is killed", &killed_it_leaves_nothing);
     ask("a daemon that hangs", &silent_it_lets_go);
+    ask(
+        "a device that is silent",
+        &what_does_not_answer_is_tried_seldom,
+    );
     ask("thrown out by the kernel", &thrown_out_it_says_so);
     ask(
         "another scheduler is there",

@@ -82,7 +82,7 @@ fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     empty_cgroup(vm, &hogs)
 }
 
-/// As on a machine without our driver: weir reads events of perf, and gives the scheduler what it read.
+/// Tries a machine without our driver: weir reads events of perf, and gives the scheduler what it read.
 fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     let hogs = start_hogs(vm, "hogs", 4, 100)?;
     let pid = start_with(vm, &format!("{} --counters perf", limit()))?;

@@ -16,14 +16,12 @@ use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
-/// How much of it.
 #[derive(Clone, Copy)]
 struct Stress {
     /// Tasks that sleep and wake all the time, in the workload that is limited.
     tasks: u32,
     /// How long each sleeps: more tasks sleep longer, or they would need more CPU time than there is.
     sleep_ms: u32,
-    /// How long they do.
     sec: u32,
     /// How often a CPU goes and comes back.
     cpu_rounds: u32,

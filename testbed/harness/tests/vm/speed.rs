@@ -17,7 +17,6 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 const VCPUS: usize = 7;
 const MEASURED_SEC: u64 = 10;
-/// Readers that fill the device.
 const READERS: [&str; 4] = ["a", "b", "c", "d"];
 const WINDOWS_NS: [u64; 5] = [20_000, 40_000, 50_000, 100_000, 250_000];
 
@@ -72,7 +71,6 @@ fn measure(vm: &Vm) -> Result<Cost> {
     })
 }
 
-/// Spinning shells on so many vCPUs.
 fn by_busy_vcpus(bench: &Bench, evidence: &mut Evidence) -> Result<()> {
     let vm = boot(bench, TestbedMachine::default().window_ns)?;
     vm.switch_model_on()?;

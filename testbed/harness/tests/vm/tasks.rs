@@ -3,7 +3,7 @@
 //! iterator and once where the kernel's type information is hidden, so that it must walk. Processes with
 //! hostile names, one real-time thread among ordinary ones, a zombie.
 //!
-//! And does the program that adds up CPU time say what `cpu.stat` says, throttled time too? Is memory seen to
+//! Does the program that adds up CPU time say what `cpu.stat` says, throttled time too? Is memory seen to
 //! move of a process that does nothing?
 
 use crate::common::{
@@ -37,13 +37,14 @@ type Verdicts = BTreeMap<String, String>;
 fn observe(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
     let pid = load_weir(vm, arguments)?;
     // Two scans of all processes are two seconds apart.
-    let enough = match arguments.contains("process") {
-        true => Condition::Lines {
+    let enough = if arguments.contains("process") {
+        Condition::Lines {
             path: LINES.to_owned(),
             from: 0,
             count: 20,
-        },
-        false => last_line_says("\"cpu_cpus\":*,\"part_ratio\""),
+        }
+    } else {
+        last_line_says("\"cpu_cpus\":*,\"part_ratio\"")
     };
     // The iterator is loaded beside; until it is there files are read.
     let known = ["iterator over all tasks", "no type information"];
@@ -76,7 +77,6 @@ fn observe(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
     ))
 }
 
-/// Both ways.
 fn both_ways(vm: &Vm, arguments: &str) -> Result<[(Verdicts, Value); 2]> {
     let (verdicts, inside, how) = observe(vm, arguments)?;
     ensure!(how.contains("a BPF iterator over all tasks"), "{how}");

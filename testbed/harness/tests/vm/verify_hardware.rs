@@ -17,7 +17,7 @@ fn machine() -> TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128],
-        // Of 288 lines that are read and then given up hardly two share a place in the cache.
+        // Hardly two of 288 lines that are read and then given up share a place in the cache.
         cache_lines: 65_536,
         ..TestbedMachine::default()
     }

@@ -88,7 +88,6 @@ fn plan() -> Result<Vec<Phase>> {
     Ok(phases.map(phase).into())
 }
 
-/// What runs beside cargo.
 struct Beside {
     child: Child,
     said: Vec<JoinHandle<()>>,

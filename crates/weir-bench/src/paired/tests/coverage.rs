@@ -35,9 +35,10 @@ impl Tally {
         let mut found = Vec::new();
         for (name, (sets, hits)) in &self.0 {
             let part = *hits as f64 / *sets as f64;
-            let error = match *sets < SETS / 4 {
-                true => 3.0 * (0.05 * 0.95 / *sets as f64).sqrt(),
-                false => 0.0,
+            let error = if *sets < SETS / 4 {
+                3.0 * (0.05 * 0.95 / *sets as f64).sqrt()
+            } else {
+                0.0
             };
             if !(0.93 - error..=0.97 + error).contains(&part) {
                 found.push(format!("{name}: {hits} of {sets}"));
@@ -60,18 +61,20 @@ fn intervals_of_ten_thousand_sets_hold_the_truth() {
         let mut machine = Machine::new(NOISES[noise], set as u64);
         let is_stopped = set % 3 == 0;
         let repeats = 5 + set / 7 % 16;
-        let pairs = match is_stopped {
-            true => until_enough(&mut machine, ratio),
-            false => machine.repetitions(ratio, repeats),
+        let pairs = if is_stopped {
+            until_enough(&mut machine, ratio)
+        } else {
+            machine.repetitions(ratio, repeats)
         };
         let found = effect(&pairs).expect("enough pairs");
         let is_hit = holds(&found, ratio);
         tally.count("all".into(), is_hit);
         tally.count(format!("ratio {ratio}"), is_hit);
         tally.count(format!("noise {noise}, stopped {is_stopped}"), is_hit);
-        match is_stopped {
-            true => tally.count("stopped".into(), is_hit),
-            false => tally.count(format!("{repeats} repetitions"), is_hit),
+        if is_stopped {
+            tally.count("stopped".into(), is_hit)
+        } else {
+            tally.count(format!("{repeats} repetitions"), is_hit)
         }
     }
     assert_eq!(tally.outside(), Vec::<String>::new());

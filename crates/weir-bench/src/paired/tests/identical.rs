@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_core::random::SplitMix;
 
 const PAIRS: usize = 200;
-/// As many as [`crate::paired::is_enough`] asks for.
+/// Rounds: as many as [`crate::paired::is_enough`] asks for.
 const ROUNDS: usize = 7;
 const WARM: Duration = Duration::from_millis(10);
 const SPAN: Duration = Duration::from_millis(40);

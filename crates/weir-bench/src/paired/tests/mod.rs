@@ -14,9 +14,9 @@ use weir_core::random::SplitMix;
 /// How measurements of a machine scatter.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
-    /// Of one measurement, relative: standard deviation.
+    /// Relative standard deviation of one measurement.
     white: f64,
-    /// Of the machine's state, relative: standard deviation.
+    /// Relative standard deviation of the machine's state.
     state: f64,
     /// How much of that state is left at the next measurement.
     memory: f64,
@@ -58,9 +58,10 @@ impl Machine {
         let fresh = state * (1.0 - memory * memory).sqrt();
         self.state = memory * self.state + fresh * self.random.normal();
         self.measurements += 1;
-        let interrupt = match self.random.unit() < outliers {
-            true => (1.0 - 0.05 - 0.55 * self.random.unit()).ln(),
-            false => 0.0,
+        let interrupt = if self.random.unit() < outliers {
+            (1.0 - 0.05 - 0.55 * self.random.unit()).ln()
+        } else {
+            0.0
         };
         let slow = drift * f64::from(self.measurements) / 60.0;
         slow + self.state + white * self.random.normal() + interrupt
@@ -82,7 +83,7 @@ impl Machine {
     }
 }
 
-/// As a quiet machine, one with other work, and a guest that its host interrupts.
+/// Noise of a quiet machine, of one with other work, and of a guest that its host interrupts.
 const NOISES: [Noise; 4] = [
     Noise {
         white: 0.004,

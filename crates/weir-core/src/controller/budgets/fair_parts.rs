@@ -33,11 +33,9 @@ const TOLERANCE: f64 = 0.01;
 pub(super) struct Users<'a> {
     /// May be limited and claim a part.
     pub claims: &'a [Demand],
-    /// Are not limited.
     pub unlimited: &'a [Demand],
 }
 
-/// What the claims keep.
 #[derive(Clone, Debug, Default)]
 pub(in crate::controller) struct KeptParts {
     /// One for each claim, in the same order, in bytes per second.
@@ -64,13 +62,17 @@ pub(super) fn keep(users: &Users<'_>, set_point: f64, correction: f64) -> KeptPa
             .sum();
         let small = users.claims.iter().filter(|claim| !is_large(claim));
         let left = (total - unlimited - small.map(demand).sum::<f64>()).max(0.0);
-        let price = match fair > 0.0 {
-            true => (left.max(fair - left) / fair).min(1.0),
-            false => 1.0,
+        let price = if fair > 0.0 {
+            (left.max(fair - left) / fair).min(1.0)
+        } else {
+            1.0
         };
-        move |claim: &Demand| match is_large(&claim) {
-            true => level * claim.weight * price,
-            false => demand(claim),
+        move |claim: &Demand| {
+            if is_large(&claim) {
+                level * claim.weight * price
+            } else {
+                demand(claim)
+            }
         }
     };
     let mut each = kept(set_point);

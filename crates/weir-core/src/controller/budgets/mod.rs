@@ -33,9 +33,8 @@ const NEGLIGIBLE_TOGETHER: f64 = 0.1;
 /// exact.
 const SHORTFALL_RATIO: f64 = 0.01;
 
-/// What the split of all devices gave.
 pub(super) struct Budgets {
-    /// By device.
+    /// One entry for each device, in ascending order of id.
     pub devices: Vec<DeviceBudget>,
     /// One for each workload of [`State`], in the same order.
     pub workloads: Vec<WorkloadBudget>,
@@ -46,7 +45,6 @@ pub(super) struct Budgets {
     pub allowed: Vec<Option<f64>>,
 }
 
-/// One device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeviceBudget {
     /// What no workload moved, in bytes per second; nothing when its counters are not known.
@@ -66,15 +64,13 @@ pub(super) struct DeviceBudget {
 /// What moves on a device and is not limited, in bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unlimited {
-    /// All of it.
     pub sum: f64,
-    /// Traffic of no workload.
+    /// The part of it that no workload moves.
     pub of_no_workload: f64,
     /// The workload of [`State`] that moves most of it, by position.
     pub largest: Option<(usize, f64)>,
 }
 
-/// One workload.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WorkloadBudget {
     /// The device on which its part is smaller than its demand, with the limit that follows in CPUs. Of
@@ -87,11 +83,10 @@ pub(super) struct WorkloadBudget {
     pub floor_part: Option<f64>,
 }
 
-/// A workload's claim on a device.
 pub(super) struct DeviceClaim {
-    /// Of the workload.
+    /// Position of the workload in [`State`].
     pub position: usize,
-    /// Of its demand among all demands.
+    /// Position of its demand among all demands.
     pub demand: usize,
 }
 
@@ -107,21 +102,29 @@ pub(super) struct DeviceClaims {
     pub seen: Vec<f64>,
     /// What each claim keeps of the set-point, in the same order.
     pub kept: KeptParts,
-    /// The set-point, corrected.
     pub whole: f64,
-    /// What was taken off first.
+    /// What was taken off the goal before the division.
     taken: Unlimited,
+    /// What those move that their limits do not hold.
+    evading: Unlimited,
     fits: bool,
     asked: f64,
 }
 
 /// Moves each device's correction and splits its budget.
+///
+/// The order matters. Traffic of no workload comes first, because it is taken off the goal. The correction of
+/// a device follows from the counters alone, and what the claims may have is measured against it. The claims
+/// of all devices are gathered before any is divided, because policy drf divides all of them together. Only
+/// then is it known which workload lacks CPU time, and so what a back end that counts bytes may let all users
+/// move.
 pub(super) fn split_devices(
     state: &mut State,
     context: &StepContext<'_>,
     rates: &StepRates,
     parts: &Parts,
-    (signals, demands): (&Signals, &Demands),
+    signals: &Signals,
+    demands: &Demands,
 ) -> Budgets {
     let of_no_workload = devices::follow(state, context, rates, parts);
     devices::regulate(state, context, &rates.devices);
@@ -146,15 +149,13 @@ pub(super) fn split_devices(
             fits: claims.as_ref().is_none_or(|claims| claims.fits),
             demanded: claims.as_ref().map_or(0.0, |claims| claims.asked),
             planned: None,
-            unenforceable: claims
-                .as_ref()
-                .and_then(|claims| claims.is_unenforceable().then_some(claims.taken)),
+            unenforceable: claims.as_ref().and_then(DeviceClaims::unenforceable),
         });
         claimed.extend(claims);
     }
     let is_drf = context.config.policy == Policy::Drf;
     let divided: Vec<Vec<BytesPerSec>> = if is_drf {
-        let division = dominant::divide(workloads, context, (signals, demands), &claimed);
+        let division = dominant::divide(workloads, context, signals, demands, &claimed);
         budgets.fair = division.shares;
         division.parts
     } else {
@@ -162,7 +163,7 @@ pub(super) fn split_devices(
         each.map(DeviceClaims::split).collect()
     };
     for (of_device, parts) in claimed.iter().zip(divided) {
-        grant(of_device, parts, context, (signals, demands), &mut budgets);
+        grant(of_device, parts, context, signals, demands, &mut budgets);
     }
     if is_drf {
         let each = workloads.iter_mut().zip(&signals.workloads);
@@ -183,7 +184,19 @@ pub(super) fn split_devices(
 impl DeviceClaims {
     /// The set-point cannot be held, because of what is not limited.
     fn is_unenforceable(&self) -> bool {
-        self.kept.excess > 0.0
+        self.kept.excess > 0.0 || self.evading.sum > 0.0
+    }
+
+    fn unenforceable(&self) -> Option<Unlimited> {
+        let (taken, evading) = (self.taken, self.evading);
+        self.is_unenforceable().then(|| Unlimited {
+            sum: taken.sum + evading.sum,
+            largest: match (taken.largest, evading.largest) {
+                (Some(taken), Some(evading)) if taken.1 > evading.1 => Some(taken),
+                (taken, evading) => evading.or(taken),
+            },
+            ..taken
+        })
     }
 
     /// What each claim may have of this device alone.
@@ -214,6 +227,13 @@ fn migrated_on(device: DeviceId, rates: &StepRates, migrated: &[f64]) -> f64 {
 }
 
 /// What the workloads want of the device, and what there is for them.
+///
+/// A workload whose demand is negligible is left alone. One with a limit in force claims in any case: that it
+/// moves so little may be the limit's doing.
+///
+/// A workload that does not keep to its limit claims as the others do. What it takes beyond its part is taken
+/// from none of them, and the set-point is not held meanwhile. Taken from the others, as before ADR 25, a
+/// user could leave its limit at its neighbours' expense.
 fn claims_on(
     device: &mut DeviceTrack,
     set_point: f64,
@@ -225,6 +245,7 @@ fn claims_on(
     let users = demands.workloads().filter_map(of_device).count();
     let negligible = NEGLIGIBLE.min(NEGLIGIBLE_TOGETHER / users.max(1) as f64) * set_point;
     let mut taken = Unlimited::of_no_workload(device.unowned);
+    let mut evading = Unlimited::default();
     let mut unlimited = vec![Demand {
         bytes_per_sec: BytesPerSec::new(device.unowned),
         weight: NORMAL_WEIGHT,
@@ -244,6 +265,9 @@ fn claims_on(
             weight: seen.weight,
         };
         if seen.is_limitable && is_claim {
+            if tracked.hold.is_unbound() {
+                evading.add(position, demand.bandwidth.bytes_per_sec.get());
+            }
             claimed.push(wanted);
             seen_free.push(demand.seen);
             let demand = range.start + place;
@@ -255,18 +279,15 @@ fn claims_on(
     }
     let demanded: f64 = taken.sum + claimed.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
     let has_headroom = demanded <= set_point * (1.0 - gains.headroom);
-    device.headroom_steps = if has_headroom {
-        device.headroom_steps.saturating_add(1)
-    } else {
-        0
-    };
+    device.count_headroom(has_headroom);
+    device.is_evaded = evading.sum > 0.0;
     let correction = device.correction_in_use();
     let users = Users {
         claims: &claimed,
         unlimited: &unlimited,
     };
     let kept = fair_parts::keep(&users, set_point, correction);
-    device.is_unenforceable = kept.excess > 0.0;
+    device.is_unenforceable = kept.excess > 0.0 || device.is_evaded;
     DeviceClaims {
         device: device.id,
         budget: (set_point * correction - taken.sum).max(0.0),
@@ -277,6 +298,7 @@ fn claims_on(
         kept,
         whole: set_point * correction,
         taken,
+        evading,
         fits: demanded <= set_point,
     }
 }
@@ -303,7 +325,8 @@ fn grant(
     of_device: &DeviceClaims,
     parts: Vec<BytesPerSec>,
     context: &StepContext<'_>,
-    (signals, demands): (&Signals, &Demands),
+    signals: &Signals,
+    demands: &Demands,
     budgets: &mut Budgets,
 ) {
     let floor_part = context.gains.floor_sum / of_device.claims.len().max(1) as f64;

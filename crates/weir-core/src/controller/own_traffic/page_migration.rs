@@ -94,13 +94,14 @@ impl Bound {
 /// The last counts, and what they say.
 #[derive(Clone, Debug, Default)]
 pub(in crate::controller) struct PageMigration {
-    /// Of pages that were demoted, promoted, and of others.
+    /// Counters of the pages that were demoted, of those that were promoted, and of all others that were
+    /// migrated.
     counters: [Counter; 3],
     demoted: Waiting,
     promoted: Waiting,
     written: Bound,
     read: Bound,
-    /// Since something was forgotten, in seconds.
+    /// Time since something was forgotten, in seconds.
     age: f64,
 }
 
@@ -109,12 +110,16 @@ pub(in crate::controller) struct PageMigration {
 pub(in crate::controller) struct MigratedParts {
     /// One for each group with any, in their order.
     pub signals: Vec<AccessSignal>,
-    /// By group, what of it is known to be the kernel's, in bytes per second.
+    /// One entry for each group: the traffic that is known to be the kernel's, in bytes per second.
     pub known: Vec<f64>,
 }
 
 impl PageMigration {
     /// The kernel as an owner of traffic. Nothing without two readings, and where no pages moved.
+    ///
+    /// Traffic that is known to be the kernel's is taken off the groups before traffic that may be: a bound
+    /// must not use up what a certain copy has moved. What finds no traffic in this step waits for some in
+    /// the next ones, up to [`FORGET_SECS`].
     pub(in crate::controller) fn read(
         &mut self,
         groups: &[GroupRate],

@@ -14,7 +14,6 @@ const LIMITS: Limits = Limits {
     per_sec: None,
 };
 
-/// The last reading of each group.
 #[derive(Clone, Debug, Default)]
 pub(in crate::controller) struct ProbeTraffic {
     counters: BTreeMap<GroupId, Counter>,
@@ -144,7 +143,7 @@ mod tests {
         // Without a probe the first reading of the next one is a first reading again.
         assert_eq!(state.read(&groups, &[]), []);
         assert_eq!(state.read(&groups, &own(3000, 5)), []);
-        // Of a group that no device has, nothing is weir's.
+        // In a group that no device has, nothing is weir's.
         assert_eq!(state.read(&[], &own(4000, 9)), []);
     }
 

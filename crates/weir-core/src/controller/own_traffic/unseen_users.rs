@@ -17,7 +17,10 @@
 //! ```
 //!
 //! Both are means over about a second. So what is not explained is not poured over the others by what they
-//! can have moved at the very most, and none of it is a count.
+//! can have moved at the very most, and none of it is a count. What moves while no known user runs is known
+//! sooner: so much is not explained within the next second either, when one of them runs for a moment. The
+//! first interval without CPU time may have bytes of the one before, and says nothing. Nor do those whose CPU
+//! time comes later at once: a CPU without ticks accounts for a task that runs on once in a second.
 
 use crate::controller::findings::{StepContext, StepRates};
 use crate::controller::signals::Signals;
@@ -49,7 +52,7 @@ struct KnownUsers {
 /// What was counted and what is explained of it, of each group for which that is known.
 #[derive(Clone, Debug, Default)]
 pub(in crate::controller) struct UnseenUsers {
-    /// By group.
+    /// One entry for each group with such a mean.
     means: Vec<GroupMeans>,
 }
 
@@ -58,10 +61,14 @@ struct GroupMeans {
     group: GroupId,
     counted: Ewma,
     explained: Ewma,
+    /// For how long no known user has run, in seconds.
+    idle_for_secs: f64,
+    /// What was moved in the last interval of that, in bytes per second, and how long ago, in seconds.
+    idle_bytes_per_sec: f64,
+    idle_ago_secs: f64,
 }
 
 impl UnseenUsers {
-    /// These users as signals, without an order.
     pub(in crate::controller) fn read(
         &mut self,
         signals: &Signals,
@@ -94,7 +101,7 @@ impl UnseenUsers {
                 let own = own.filter_map(|own| own.counted);
                 let own: f64 = own.map(|own| own.read + own.write).sum();
                 let means = means.get_or_insert_with(|| GroupMeans::new(rate.id));
-                let unexplained = means.add(total.get() - own, known.explained, context.dt);
+                let unexplained = means.add(total.get() - own, known, context.dt);
                 let cpus = (online - known.cpus).max(0.0) * unexplained;
                 if unexplained > 0.0 && known.bytes > 0.0 {
                     unseen.push(AccessSignal {
@@ -103,6 +110,9 @@ impl UnseenUsers {
                         ..unsampled(group)
                     });
                 }
+            } else if let Some(means) = &mut means {
+                // What is not known now ends what was known of a moment ago.
+                (means.idle_for_secs, means.idle_ago_secs) = (0.0, f64::INFINITY);
             }
             self.means.extend(means);
         }
@@ -116,22 +126,46 @@ impl GroupMeans {
             group,
             counted: Ewma::default(),
             explained: Ewma::default(),
+            idle_for_secs: 0.0,
+            idle_bytes_per_sec: 0.0,
+            idle_ago_secs: f64::INFINITY,
         }
     }
 
     /// Takes in what a tick has. The part of the traffic that is not explained.
-    fn add(&mut self, counted: f64, explained: f64, dt: f64) -> f64 {
+    fn add(&mut self, counted: f64, known: &KnownUsers, dt: f64) -> f64 {
         let weight = 1.0 - (-dt / MEAN_SECS).exp();
-        let counted = self.counted.push(weight, counted.max(0.0));
-        let explained = self.explained.push(weight, explained);
-        match counted > explained {
-            true => 1.0 - explained / counted,
-            false => 0.0,
+        let now = counted.max(0.0);
+        let counted = self.counted.push(weight, now);
+        let explained = self.explained.push(weight, known.explained);
+        self.idle_ago_secs += dt;
+        // What the clock of a process may still hide is added.
+        match known.explained > 0.0 {
+            true if known.cpus * dt >= self.idle_for_secs && self.idle_for_secs > 0.0 => {
+                (self.idle_for_secs, self.idle_ago_secs) = (0.0, f64::INFINITY);
+            }
+            true => self.idle_for_secs = 0.0,
+            false => {
+                if self.idle_for_secs > 0.0 {
+                    (self.idle_bytes_per_sec, self.idle_ago_secs) = (now, 0.0);
+                }
+                self.idle_for_secs += dt;
+            }
+        }
+        let idle = if self.idle_ago_secs <= MEAN_SECS && now > 0.0 {
+            (self.idle_bytes_per_sec / now).min(1.0)
+        } else {
+            0.0
+        };
+        if counted > explained {
+            idle.max(1.0 - explained / counted)
+        } else {
+            idle
         }
     }
 }
 
-/// By group. What is not known of a user explains anything.
+/// What is known of each group's users. A user whose CPU time is not known explains any traffic.
 fn known_users(signals: &Signals, context: &StepContext<'_>, groups: usize) -> Vec<KnownUsers> {
     let mut known = vec![KnownUsers::default(); groups];
     for seen in &signals.workloads {
@@ -194,5 +228,59 @@ fn unsampled(group: usize) -> AccessSignal {
         stores: Some(0.0),
         is_bound: true,
         ..AccessSignal::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::DeviceId;
+
+    #[test]
+    fn what_moves_while_no_known_user_runs_is_not_the_first_ones_that_runs() {
+        let id = GroupId {
+            device: DeviceId(0),
+            index: 0,
+        };
+        let runs = KnownUsers {
+            cpus: 0.01,
+            bytes: 4e6,
+            explained: 6e7,
+        };
+        let idle = KnownUsers {
+            cpus: 0.0,
+            explained: 0.0,
+            ..runs
+        };
+        let mut means = GroupMeans::new(id);
+        assert_eq!(means.add(2e6, &runs, 0.05), 0.0);
+        // Its bytes may be counted late.
+        assert_eq!(means.add(12e6, &idle, 0.05), 0.0);
+        assert_eq!(means.add(14e6, &idle, 0.05), 1.0);
+        let unexplained = means.add(16e6, &runs, 0.05);
+        assert!((unexplained - 14.0 / 16.0).abs() < 1e-9, "{unexplained}");
+        // A user alone, with pauses: nothing moves in them.
+        let mut means = GroupMeans::new(id);
+        let found = (0..40).map(|n| match n % 4 {
+            0 => means.add(8e6, &runs, 0.05),
+            1 => means.add(1e6, &idle, 0.05),
+            _ => means.add(0.0, &idle, 0.05),
+        });
+        assert_eq!(found.fold(0.0, f64::max), 0.0);
+        // A CPU without ticks: a second's CPU time comes at once.
+        let at_once = KnownUsers {
+            cpus: 20.0,
+            explained: 2e9,
+            ..runs
+        };
+        let mut means = GroupMeans::new(id);
+        let found = (0..60).map(|n| match n % 20 {
+            0 => means.add(8e6, &at_once, 0.05),
+            _ => {
+                means.add(8e6, &idle, 0.05);
+                0.0
+            }
+        });
+        assert_eq!(found.fold(0.0, f64::max), 0.0);
     }
 }

@@ -29,21 +29,16 @@ mod exact_sum;
 use super::{MAX_RATE, harmless_weight};
 use exact_sum::ExactSum;
 
-/// What a resource is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResourceKind {
     /// CPU time, of all CPUs together.
     Cpu,
-    /// A node of ordinary memory.
     Dram,
-    /// A CXL device.
     Cxl,
 }
 
-/// Something that is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resource {
-    /// What it is.
     pub kind: ResourceKind,
     /// How much of it there is: CPUs, or bytes per second. Where it is not known, infinity: then the
     /// resource keeps no flow back and counts in no share. Of 0 and of what is no number there is nothing
@@ -54,14 +49,14 @@ pub struct Resource {
 /// What one unit of a flow's progress takes of one resource, in units of its capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Need {
-    /// By the flow's own tasks: CPU time, or bytes that they load and store.
+    /// What the flow's own tasks need: CPU time, or bytes that they load and store.
     pub own: f64,
-    /// By devices that read and write memory for it. It counts as the rest, also while the flow sleeps.
+    /// What devices that read and write memory for the flow need. It counts like the rest, also while the
+    /// flow sleeps.
     pub dma: f64,
 }
 
 impl Need {
-    /// Of its tasks alone.
     pub const fn own(own: f64) -> Need {
         Need { own, dma: 0.0 }
     }
@@ -81,25 +76,22 @@ pub struct Flow<'a> {
     pub demand: f64,
     /// One thread cannot take two CPUs: the flow takes at most this many. Infinity where it is not known.
     pub threads: f64,
-    /// By resource; one that is missing is not needed.
+    /// One entry for each resource; a resource without an entry is not needed.
     pub needs: &'a [Need],
 }
 
-/// Why a flow got no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// It has what it wants.
     Satisfied,
-    /// All its threads run.
     Threads,
     /// This resource is full, by position.
     Full(usize),
 }
 
-/// What one flow gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
-    /// In its own unit.
+    /// Progress in the flow's own unit.
     pub progress: f64,
     /// Dominant share ÷ weight.
     pub level: f64,
@@ -108,7 +100,6 @@ pub struct Level {
     pub dominant: Option<usize>,
     /// That share, 0 to 1.
     pub dominant_ratio: f64,
-    /// Why no more.
     pub stop: Stop,
 }
 
@@ -131,11 +122,13 @@ fn harmless(amount: f64) -> f64 {
 /// The state of a filling: capacities are 1, and a flow's use rises by its row of `parts` with the level.
 struct Filling {
     columns: usize,
-    /// By flow and resource: share of the resource for each unit of level.
+    /// Share of the resource for each unit of level, flow after flow, and within a flow resource after
+    /// resource.
     parts: Vec<f64>,
-    /// By flow: progress for each unit of level.
+    /// Progress for each unit of level, one entry for each flow.
     paces: Vec<f64>,
-    /// By flow, the level and all else once it stopped, and until then what it stops with at last.
+    /// One entry for each flow: its level and all else from when it stopped, and until then what it stops
+    /// with at last.
     levels: Vec<Level>,
     rising: Vec<bool>,
     /// Flows that rise and want an end, by the level at which they have it.
@@ -143,7 +136,6 @@ struct Filling {
     resources: Vec<Column>,
 }
 
-/// One resource in a filling.
 #[derive(Clone, Copy, Default)]
 struct Column {
     /// Part of it that stopped flows have.
@@ -185,6 +177,9 @@ impl Filling {
     }
 
     /// Takes one flow in. One that needs nothing, or something of which there is nothing, never rises.
+    ///
+    /// For each unit of level a flow gets its weight times need ÷ dominant need of a resource, so that at
+    /// each level its dominant share ÷ weight is that level.
     fn enter(&mut self, resources: &[Resource], flow: &Flow<'_>, position: usize) {
         let weight = harmless_weight(flow.weight);
         let (demand, by_threads) = wants(resources, flow);
@@ -311,9 +306,10 @@ impl Filling {
 
 /// The progress that it wants, and whether its threads are what bounds it.
 fn wants(resources: &[Resource], flow: &Flow<'_>) -> (f64, bool) {
-    let demand = match flow.demand.is_nan() {
-        true => 0.0,
-        false => flow.demand.max(0.0),
+    let demand = if flow.demand.is_nan() {
+        0.0
+    } else {
+        flow.demand.max(0.0)
     };
     let each = resources.iter().zip(flow.needs);
     let cpu: f64 = each

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::Cell;
 
-/// Cases for each property.
 const CASES: u32 = 20_000;
 
 /// The most that rounding may violate a property by, relative to what is compared.
@@ -148,9 +147,10 @@ fn hold(what: &str, resources: std::ops::Range<usize>, measure: impl Fn(&RandomC
 
 /// How far `less` is below `more`, relative to it; 0 if it is not.
 fn below(less: f64, more: f64) -> f64 {
-    match more > less {
-        true => (more - less) / more.max(1e-9),
-        false => 0.0,
+    if more > less {
+        (more - less) / more.max(1e-9)
+    } else {
+        0.0
     }
 }
 

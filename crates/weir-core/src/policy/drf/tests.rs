@@ -101,8 +101,8 @@ fn dma_counts_like_loads_and_stores() {
     near(got[2].dominant_ratio, 0.5);
 }
 
-/// Of two devices each has its own users and one common user, held back by the first. What that one
-/// leaves of the second goes to the second's own user.
+/// Each of two devices has its own users, and both have one user in common, which is held back by the first.
+/// What it leaves of the second device goes to that device's own user.
 #[test]
 fn what_one_device_holds_back_leaves_the_other_to_others() {
     let (a, b, c) = (

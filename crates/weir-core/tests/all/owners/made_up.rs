@@ -14,7 +14,7 @@ pub const TICK_SECS: f64 = 0.1;
 pub const TICK_NS: u64 = 100_000_000;
 /// More than any core moves in a second of CPU time.
 pub const CPU_BYTES_PER_SEC: f64 = 32.0 * 1024.0 * MIB;
-/// As much as a core moves of a device's memory.
+/// The most that one core moves of a device's memory, in bytes per second.
 const EXPLAINED_PER_CPU: f64 = 16.0 * 1024.0 * MIB;
 pub const CPUS: f64 = 8.0;
 const MIB: f64 = 1024.0 * 1024.0;
@@ -50,7 +50,6 @@ pub fn out_of_caches(bytes: u64) -> f64 {
     bytes / (bytes + CACHED_BYTES)
 }
 
-/// A group.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub id: GroupId,
@@ -113,7 +112,6 @@ impl User {
         }
     }
 
-    /// In CPUs.
     pub fn cpus(&self) -> f64 {
         self.cpu_ns as f64 / TICK_NS as f64
     }
@@ -128,7 +126,6 @@ impl User {
         self.shows_zero || self.here.iter().any(|bytes| *bytes > 0)
     }
 
-    /// Devices of which it is a user.
     pub fn devices(&self, machine: &Machine) -> Vec<u32> {
         let there = machine.places.iter().enumerate();
         let there = there.filter(|(group, _)| self.is_user(*group));
@@ -146,9 +143,10 @@ impl User {
             0.0
         };
         let is_shown = !self.hides_cpu && !self.hides_here;
-        match is_shown {
-            true => EXPLAINED_PER_CPU * (self.cpus() + unseen) * out_of_caches(self.here[group]),
-            false => f64::INFINITY,
+        if is_shown {
+            EXPLAINED_PER_CPU * (self.cpus() + unseen) * out_of_caches(self.here[group])
+        } else {
+            f64::INFINITY
         }
     }
 
@@ -214,7 +212,6 @@ impl Machine {
         }
     }
 
-    /// Positions of a device's groups.
     pub fn groups_of(&self, device: u32) -> impl Iterator<Item = usize> + '_ {
         let all = self.places.iter().enumerate();
         all.filter(move |(_, place)| place.id.device.0 == device)
@@ -247,7 +244,7 @@ impl Machine {
 /// What moved in one tick, in bytes.
 #[derive(Debug, Default)]
 pub struct Tick {
-    /// By workload and group.
+    /// For each workload, what it really moved of each group.
     pub truth: Vec<(&'static str, Vec<f64>)>,
     /// Reads and writes by group, as counted.
     pub counted: Vec<[u64; 2]>,
@@ -321,7 +318,6 @@ impl Tick {
         self.probes[group].min(self.counted[group][0]) as f64
     }
 
-    /// All that a workload moved.
     pub fn truth_of(&self, user: &User) -> f64 {
         let found = self.truth.iter().find(|(id, _)| *id == user.id);
         found.expect("a workload of the machine").1.iter().sum()
@@ -332,14 +328,17 @@ impl Tick {
     /// that.
     pub fn migrate(&mut self, machine: &Machine, kernel: &mut Kernel) {
         let seen = self.counted.iter().zip(&machine.places);
-        let seen = seen.map(|(moved, place)| match place.is_lost {
-            true => [0.0; 2],
-            false => moved.map(|bytes| bytes as f64),
+        let seen = seen.map(|(moved, place)| {
+            if place.is_lost {
+                [0.0; 2]
+            } else {
+                moved.map(|bytes| bytes as f64)
+            }
         });
         let mut left: Vec<[f64; 2]> = seen.collect();
         let all = left.clone();
         let [demoted, promoted, other] = self.pages.map(|bytes| bytes as f64);
-        // By way: reads, writes.
+        // The two ways of traffic: reads, writes.
         for (waiting, came) in kernel.waiting.iter_mut().zip([promoted, demoted]) {
             *waiting += came;
         }

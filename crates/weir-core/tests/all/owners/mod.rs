@@ -19,7 +19,6 @@ use weir_core::{BytesPerSec, Plan};
 /// Above this part of a group, pages that the kernel may have migrated make the rest no count.
 const UNSURE_RATIO: f64 = 0.02;
 
-/// How often each kind of case came.
 #[derive(Debug, Default)]
 struct Seen {
     by_truth: usize,
@@ -167,7 +166,8 @@ fn by_what_is_explained(machine: &Machine, tick: &Tick, user: &made_up::User) ->
 fn a_figure_is_possible(
     machine: &Machine,
     tick: &Tick,
-    (user, found): (&made_up::User, &Decision),
+    user: &made_up::User,
+    found: &Decision,
     seen: &mut Seen,
 ) {
     let (bytes, provenance) = (bytes(found), found.bandwidth.provenance);
@@ -230,7 +230,7 @@ fn each_byte_has_one_owner_and_none_has_more_than_it_can_have_moved() {
             the_sum_is_what_was_counted(&machine, &tick, &plan, &mut seen);
             for user in machine.users.iter().filter(|user| user.is_listed()) {
                 let found = decision(&plan, user.id);
-                a_figure_is_possible(&machine, &tick, (user, found), &mut seen);
+                a_figure_is_possible(&machine, &tick, user, found, &mut seen);
             }
         }
     }

@@ -17,7 +17,6 @@ use weir_core::{
 /// Samples are on a scale of their own.
 const SAMPLE_SCALE: f64 = 3.0;
 
-/// The controller on a machine.
 pub struct Run<'a> {
     machine: &'a Machine,
     description: Description,
@@ -96,17 +95,20 @@ impl<'a> Run<'a> {
     fn observe(&self) -> Observation {
         let at = Nanos(self.ticks * TICK_NS);
         let reading = |bytes: u64| Reading::new(at, Bytes(bytes));
-        let group = |(place, [read, write]): (&Place, &[u64; 2])| match place.is_lost {
-            true => GroupReading {
-                id: place.id,
-                read_bytes: lost(at),
-                write_bytes: lost(at),
-            },
-            false => GroupReading {
-                id: place.id,
-                read_bytes: reading(*read),
-                write_bytes: reading(*write),
-            },
+        let group = |(place, [read, write]): (&Place, &[u64; 2])| {
+            if place.is_lost {
+                GroupReading {
+                    id: place.id,
+                    read_bytes: lost(at),
+                    write_bytes: lost(at),
+                }
+            } else {
+                GroupReading {
+                    id: place.id,
+                    read_bytes: reading(*read),
+                    write_bytes: reading(*write),
+                }
+            }
         };
         let places = || self.machine.places.iter();
         let probe = |(place, sum): (&Place, &u64)| ProbeReading {
@@ -144,15 +146,19 @@ impl<'a> Run<'a> {
 
     fn reading(&self, user: &User, samples: &[f64], at: Nanos) -> WorkloadReading {
         let use_ = |((place, bytes), g): ((&Place, &u64), usize)| {
-            let sampled = || match user.hides_samples {
-                true => lost(at),
-                false => Reading::new(at, Bytes((samples[g] * SAMPLE_SCALE) as u64)),
+            let sampled = || {
+                if user.hides_samples {
+                    lost(at)
+                } else {
+                    Reading::new(at, Bytes((samples[g] * SAMPLE_SCALE) as u64))
+                }
             };
             (*bytes > 0 || user.shows_zero).then(|| Use {
                 group: place.id,
-                resident_bytes: match user.hides_here {
-                    true => lost(at),
-                    false => Reading::new(at, Bytes(*bytes)),
+                resident_bytes: if user.hides_here {
+                    lost(at)
+                } else {
+                    Reading::new(at, Bytes(*bytes))
                 },
                 sampled_read_bytes: self.machine.has_samples.then(sampled),
                 sampled_write_bytes: None,
@@ -167,13 +173,15 @@ impl<'a> Run<'a> {
             &[],
         );
         WorkloadReading {
-            kind: match user.is_process {
-                true => WorkloadKind::Process,
-                false => WorkloadKind::Cgroup,
+            kind: if user.is_process {
+                WorkloadKind::Process
+            } else {
+                WorkloadKind::Cgroup
             },
-            cpu_ns: match user.hides_cpu {
-                true => lost(at),
-                false => before.cpu_ns,
+            cpu_ns: if user.hides_cpu {
+                lost(at)
+            } else {
+                before.cpu_ns
             },
             uses: self
                 .machine

@@ -45,7 +45,7 @@ fn ticks(bench: &mut Bench, count: usize, other_mib: u64, unowned: &[UnownedMemo
     plan
 }
 
-/// As parts of what was moved: of the light service, of the other workload, and of none.
+/// Parts of what was moved that are charged to the light service, to the other workload, and to no workload.
 fn parts(plan: &Plan) -> [f64; 3] {
     let of = |id| decision(plan, id).bandwidth.bytes_per_sec.get() / MOVED;
     let none = plan.devices[0].unattributed_bytes_per_sec;

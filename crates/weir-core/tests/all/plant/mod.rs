@@ -53,13 +53,11 @@ impl Dice {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// From 0 to 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// One workload of the plant.
 pub struct Reader {
     pub id: WorkloadId,
     /// CPUs it would use.
@@ -68,6 +66,8 @@ pub struct Reader {
     pub duty: f64,
     pub kappa: f64,
     pub excluded: bool,
+    /// Its limit does not hold it back, as with real-time tasks.
+    pub evades: bool,
     pub bytes: f64,
     pub cpu_ns: u64,
     pub throttled_ns: u64,
@@ -79,7 +79,6 @@ pub struct Reader {
     wobble: f64,
 }
 
-/// The host.
 pub struct Plant {
     pub now: u64,
     pub readers: Vec<Reader>,
@@ -162,6 +161,7 @@ impl Plant {
             duty,
             kappa: KAPPA,
             excluded: false,
+            evades: false,
             bytes: 0.0,
             cpu_ns: 0,
             throttled_ns: 0,
@@ -190,7 +190,7 @@ impl Plant {
         let mut offered = Vec::with_capacity(self.readers.len());
         for reader in &mut self.readers {
             let local = self.now + reader.phase;
-            if let Some(limit) = reader.limit {
+            if let Some(limit) = reader.limit.filter(|_| !reader.evades) {
                 let quota = (limit * PERIOD as f64) as i64;
                 if local.is_multiple_of(PERIOD) {
                     reader.left_ns = (reader.left_ns + quota).min(quota);
@@ -351,7 +351,6 @@ impl Platform for Plant {
     }
 }
 
-/// A plant under control.
 pub struct Loop {
     pub plant: Plant,
     pub state: State,

@@ -4,7 +4,6 @@
 use weir_core::random::SplitMix;
 use weir_hw::host_path::{HostMachine, HostStream, StorageMode, StreamOp};
 
-/// Draws by seed.
 pub struct Dice(SplitMix);
 
 impl Dice {
@@ -99,7 +98,7 @@ pub fn streams(dice: &mut Dice) -> Vec<HostStream> {
     streams
 }
 
-/// As `mmem:ld:8+cxl:ntst:4`.
+/// The streams in words, such as `mmem:ld:8+cxl:ntst:4`.
 pub fn words(streams: &[HostStream]) -> String {
     let one = |s: &HostStream| format!("{}:{}:{}", s.target, s.op.name(), s.threads);
     let all: Vec<String> = streams.iter().map(one).collect();

@@ -7,7 +7,6 @@ use weir_hw::host_path::{EventPlan, PathNetwork, PathOutcome, compile, simulate,
 /// How far the forms may lie apart.
 const APART_MAX: f64 = 0.10;
 
-/// The two answers for one mix.
 struct Compared {
     words: String,
     network: PathNetwork,

@@ -80,9 +80,10 @@ fn no_flow_is_slower_than_its_limits() {
             let slots = f64::from(flow.slots);
             let own = got.lines_per_ns * flow.own_ns / slots;
             let buffers = used / (slots * f64::from(flow.legs[0].buffers));
-            let busy = match flow.is_serial {
-                true => own + buffers,
-                false => own.max(buffers),
+            let busy = if flow.is_serial {
+                own + buffers
+            } else {
+                own.max(buffers)
             };
             let credits = flow.legs[0]
                 .credits
@@ -134,7 +135,7 @@ fn solved(machine: &HostMachine, streams: &[HostStream]) -> PathOutcome {
     solve(&compile(machine, streams).unwrap())
 }
 
-/// Of posted lines that a slow memory cannot take, the wait is n·W/C − path, whatever the pool's size is.
+/// When a slow memory cannot take all posted lines, they wait n·W/C − path, whatever the size of the pool.
 #[test]
 fn the_wait_behind_posted_writers_does_not_depend_on_the_pool() {
     let mut machine = paper_b();

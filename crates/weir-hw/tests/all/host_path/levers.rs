@@ -129,7 +129,7 @@ fn mba_without_a_law_has_the_machines() {
     assert_eq!(own[0].most_lines_per_sec, None);
 }
 
-/// SMBA is of the background, in whole steps; a regulator in the device is of all.
+/// SMBA limits the background, in whole steps; a regulator in the device limits all streams.
 #[test]
 fn a_rate_is_of_whom_it_says() {
     let smba = on_slow(Lever::Smba(1.1e9), &machine());

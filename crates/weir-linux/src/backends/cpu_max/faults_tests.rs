@@ -43,7 +43,7 @@ fn is_failed(outcome: &OutcomeKind) -> bool {
     matches!(outcome, OutcomeKind::Failed(_))
 }
 
-/// A weir that ends, or is killed and followed by `weir reset`.
+/// A weir process that ends, or one that is killed and followed by `weir reset`.
 fn end(world: &mut World, is_killed: bool) {
     if is_killed {
         world.crash();
@@ -164,7 +164,10 @@ fn what_another_program_sets_is_kept_where_it_cannot_be_noted_at_once() {
             assert!(is_failed(&world.limit(FIO, 0.4)));
         });
         assert_eq!(world.max(), "80000 100000\n", "nothing is written over it");
+        assert_eq!(world.rewrites(), 0, "it is counted once it is noted");
         assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Applied);
+        world.tend();
+        assert_eq!(world.rewrites(), 1);
         end(&mut world, is_killed);
         assert_eq!(world.max(), "80000 100000");
     }
@@ -239,7 +242,7 @@ fn a_process_with_cgroups_below_its_own_is_refused() {
     assert_eq!(world.limit(PID, 0.4), OutcomeKind::Applied);
 }
 
-/// By the check at each tick, and by the one before each change.
+/// The limit ends twice over: by the check at each tick, and by the one before each change.
 #[test]
 fn a_limit_of_a_process_ends_when_its_cgroup_limits_others_too_or_not_that_process() {
     let joined = |fake: &Fake| fake.write(format!("{DIR}/cgroup.procs"), "100\n107\n");

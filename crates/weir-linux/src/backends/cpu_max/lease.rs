@@ -26,7 +26,6 @@ pub(crate) const NO_PATH: &str = "a path that weir would not write";
 /// Why a record of a value is refused.
 pub(crate) const NOT_HELD: &str = "a value for a cgroup that is not held";
 
-/// Its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum CpuMaxRecord {
@@ -51,7 +50,7 @@ pub(crate) enum CpuMaxRecord {
 pub(crate) struct CpuMaxLease {
     pub(crate) path: Vec<u8>,
     pub(crate) inode: u64,
-    /// The value to restore.
+    /// The value of before, which is restored at the end.
     pub(crate) theirs: CpuMax,
     /// The `cpu.max.burst` to restore, where the kernel has it.
     pub(crate) burst_us: Option<u64>,
@@ -75,8 +74,9 @@ impl CpuMaxLease {
         }
     }
 
-    /// Puts the limit back, given its directory. First the limit, then the burst, which may not exceed
-    /// the quota.
+    /// Puts the limit back, given its directory: first the limit, then the burst, because the kernel refuses
+    /// a burst above the quota. A value that is none of the last two that weir wrote is another program's,
+    /// and stays.
     pub(crate) fn put_back_in(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> UndoOutcome {
         let current = match read_max(dir, buffer) {
             Ok(current) => current,
@@ -156,6 +156,9 @@ impl Undo for CpuMaxLease {
         ("done", RecordPhase::End),
     ];
 
+    /// A record of the journal, as a change of the open leases. A second `hold` replaces what is restored and
+    /// keeps the values that weir wrote: one of them may be in force. A value for a cgroup that is not held
+    /// is a damaged journal, and is refused.
     fn replay(
         open: &BTreeMap<u64, Self>,
         record: CpuMaxRecord,

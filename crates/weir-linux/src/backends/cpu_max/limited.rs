@@ -25,10 +25,9 @@ pub(crate) struct LimitedCgroup {
     pub(crate) max: Option<Kept>,
     /// The last limit that weir's plan set.
     pub(crate) ours: CpuMax,
-    /// What should be there.
+    /// The value that should stand there now.
     pub(crate) written: CpuMax,
     pub(crate) contest_at: Nanos,
-    /// `cpu.weight`.
     pub(crate) weight: HeldWeight,
     /// When its quota is refilled, once that is known.
     pub(crate) phase: Option<Phase>,
@@ -49,7 +48,6 @@ impl LimitedCgroup {
         !self.phase.is_some_and(|p| p.is_of(self.written.period_us))
     }
 
-    /// The limit others set, in CPUs.
     pub(crate) fn theirs(&self) -> Option<f64> {
         self.lease.theirs.cpus()
     }
@@ -60,7 +58,6 @@ impl LimitedCgroup {
         refills(read.ok()?)
     }
 
-    /// Calls `use_it` with the directory.
     pub(crate) fn with_dir<T>(
         &self,
         root: BorrowedFd<'_>,
@@ -86,17 +83,17 @@ impl LimitedCgroup {
         parse_max(read, name)
     }
 
-    /// Reads the value that is there. If weir did not write it, it is theirs.
+    /// Reads the value that is there. If weir did not write it, it is theirs; says whether that was so.
     pub(crate) fn see_theirs(
         &mut self,
         root: BorrowedFd<'_>,
         leases: &mut LeaseBook,
         buffer: &mut Buffer,
         name: &str,
-    ) -> Result<(), OutcomeKind> {
+    ) -> Result<bool, OutcomeKind> {
         let current = self.read_max(root, buffer, name)?;
         if current == self.written {
-            return Ok(());
+            return Ok(false);
         }
         let (was, expected) = (self.lease.theirs, self.written);
         tracing::warn!(cgroup = name, %was, %expected, now = %current, "cpu.max was changed by another program");
@@ -108,10 +105,9 @@ impl LimitedCgroup {
         leases.note(&seen.hold())?;
         self.lease = seen;
         self.written = current;
-        Ok(())
+        Ok(true)
     }
 
-    /// Writes a limit.
     pub(crate) fn put_in_force(
         &mut self,
         root: BorrowedFd<'_>,
@@ -125,9 +121,10 @@ impl LimitedCgroup {
             self.lease.ours.push(max);
         }
         let text = want.to_string();
-        let lowered = match has_burst {
-            true => self.with_dir(root, |dir| write_at(dir, "cpu.max.burst", "0")),
-            false => Ok(()),
+        let lowered = if has_burst {
+            self.with_dir(root, |dir| write_at(dir, "cpu.max.burst", "0"))
+        } else {
+            Ok(())
         };
         let written = lowered.and_then(|()| match &self.max {
             Some(max) => overwrite(max, &text),
@@ -166,7 +163,6 @@ impl LimitedCgroup {
     }
 }
 
-/// What `cpu.max` said.
 pub(crate) fn parse_max(read: Result<&[u8], Errno>, name: &str) -> Result<CpuMax, OutcomeKind> {
     let text = read.map_err(|e| outcome(e, name))?;
     cpu_max(text).map_err(|e| OutcomeKind::Failed(format!("{name}/cpu.max: {e}")))

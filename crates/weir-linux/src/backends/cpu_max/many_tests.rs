@@ -4,7 +4,6 @@
 use super::*;
 use turns::{TEND_MOST, TEND_PART};
 
-/// So many services, all limited.
 fn many(count: usize) -> (World, Vec<String>) {
     let fake = Fake::new();
     let names: Vec<String> = (0..count)

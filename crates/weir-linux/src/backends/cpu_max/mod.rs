@@ -61,10 +61,10 @@ use weir_core::seam::plan::{ActionKind, Limit, OutcomeKind};
 use weir_core::{CpuShare, Description, Missing, Nanos, Plan, WorkloadId};
 use write_order::in_order;
 
-/// Shortest time between two writes of weir over another program's value, for each cgroup.
+/// Shortest time between two writes of weir over another program's value, for each cgroup. Two programs that
+/// each write over the other would otherwise do so at each tick, and each write refills the quota.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
 
-/// The back end.
 pub(crate) struct CpuMaxBackend {
     pub(crate) period_us: u64,
     /// Longest wait of one tick for the refill of a limit.
@@ -74,6 +74,8 @@ pub(crate) struct CpuMaxBackend {
     pub(crate) holds: BTreeMap<WorkloadId, LimitedCgroup>,
     pub(crate) released: ReleasedLimits,
     turns: Turns,
+    /// How often another program wrote `cpu.max` of a cgroup that weir limits.
+    rewrites: u64,
     /// The round of the view that holds were compared with.
     compared: u64,
     /// When the refills of unknown phase are searched again.
@@ -91,6 +93,7 @@ impl CpuMaxBackend {
             holds: BTreeMap::new(),
             released: ReleasedLimits::default(),
             turns: Turns::default(),
+            rewrites: 0,
             compared: 0,
             search: Search::default(),
             sched_ext: SchedExt::new(&options.roots).trusting(options.trust_cpu_max),
@@ -109,7 +112,6 @@ impl CpuMaxBackend {
         !self.holds.is_empty()
     }
 
-    /// Lets a workload use at most `cpus`.
     pub(crate) fn limit(
         &mut self,
         id: &WorkloadId,
@@ -121,6 +123,11 @@ impl CpuMaxBackend {
         outcome.unwrap_or_else(|why| why)
     }
 
+    /// Limits a workload, or says why not.
+    ///
+    /// A cgroup that is held already is checked again before each write: it may have got processes, cgroups
+    /// below or a real-time task that must not be limited since. Where such a check says no the limit goes at
+    /// once; where it only could not be made, for want of memory or descriptors, the limit stays.
     fn try_limit(
         &mut self,
         id: &WorkloadId,
@@ -160,6 +167,10 @@ impl CpuMaxBackend {
     }
 
     /// Takes hold of a cgroup: nothing if what others set is tight enough.
+    ///
+    /// The lease is on disk before anything is changed, and all that it has to restore is read before it is
+    /// noted. Whether the workload may be limited is decided by its processes of this moment, and not by
+    /// those of the last round of discovery.
     fn acquire(
         &mut self,
         watched: &Watched,
@@ -232,7 +243,9 @@ impl CpuMaxBackend {
     ) -> Result<(), OutcomeKind> {
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
         let (root, leases) = (context.root.as_fd(), &mut context.leases);
-        hold.see_theirs(root, leases, &mut context.buffer, id.as_str())
+        let is_rewritten = hold.see_theirs(root, leases, &mut context.buffer, id.as_str())?;
+        self.rewrites += u64::from(is_rewritten);
+        Ok(())
     }
 
     /// Checks what is held. Cgroups that are gone are dropped. Cgroups that are no workload any more (a leaf
@@ -332,7 +345,6 @@ impl CpuMaxBackend {
         Some(change(&mut scale, hold))
     }
 
-    /// Restores the value from before.
     pub(crate) fn release(&mut self, id: &WorkloadId, context: &mut BackendContext) -> OutcomeKind {
         let weight = self.on_weight(id, context, |scale, hold| scale.put_back(hold));
         match weight {
@@ -382,6 +394,16 @@ impl CpuMaxBackend {
 }
 
 impl Backend for CpuMaxBackend {
+    fn limit_rewrites(&self) -> Option<u64> {
+        Some(self.rewrites)
+    }
+
+    /// Carries a plan out.
+    ///
+    /// What lowers a limit goes first, because it takes load off the device (`in_order`). A rewrite waits for
+    /// the regular refill of its cgroup where that is near: written then it gives away nearly nothing. Phases
+    /// of new limits are searched after all writes, since the loop waits for a period meanwhile. Weights come
+    /// last and by themselves: one that cannot be changed must not refuse a limit (ADR 9).
     fn apply(
         &mut self,
         plan: &Plan,

@@ -30,8 +30,12 @@ pub(crate) fn patience_us(interval: Duration) -> u64 {
     u64::try_from(interval.as_micros()).unwrap_or(u64::MAX) / 4 * 3
 }
 
-/// The first wait until an unknown phase is searched again, and the longest. A search samples each of them
-/// some twenty times.
+/// The first wait until an unknown phase is searched again, and the longest. A search samples each of the
+/// limits some twenty times, and the loop waits meanwhile.
+///
+/// The waits double because a search at each new limit cost control: the RMSE of `cpu.max` in the live
+/// scenario was 7.4 and 9.4 % with it and 5.2 % without. Searched only once, as at first, bursts that noise
+/// had left together stayed together for as long as the device was held.
 const SEARCH_FIRST: Nanos = Nanos(4_000_000_000);
 const SEARCH_LAST: Nanos = Nanos(64_000_000_000);
 
@@ -76,9 +80,9 @@ impl Phase {
     }
 }
 
-/// By how much each of `new` should come later, in nanoseconds, so that refills are spread over the period:
-/// evenly if there are no others, else each into the middle of the largest gap. Offsets are in nanoseconds,
-/// below `period_ns`.
+/// The time by which each of `new` should come later, in nanoseconds, so that refills are spread over the
+/// period: evenly if there are no others, else each into the middle of the largest gap. Offsets are in
+/// nanoseconds and below `period_ns`.
 pub(crate) fn shifts(others: &[u64], new: &[u64], period_ns: u64) -> Vec<u64> {
     let period_ns = period_ns.max(1);
     let mut taken = others.to_vec();

@@ -9,7 +9,6 @@ use crate::workloads::discovery::View;
 use std::collections::BTreeMap;
 use weir_core::{Nanos, WorkloadId};
 
-/// By workload.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedLimits(BTreeMap<WorkloadId, ReleasedLimit>);
 
@@ -57,7 +56,7 @@ impl ReleasedLimits {
         self.0.is_empty()
     }
 
-    /// As if all of it was long ago.
+    /// Makes all of it as old as can be, for tests.
     #[cfg(test)]
     pub(crate) fn age(&mut self) {
         self.0

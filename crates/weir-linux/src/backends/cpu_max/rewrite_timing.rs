@@ -66,9 +66,10 @@ impl CpuMaxBackend {
     /// slow CPUs take several steps for one round of samples. Where a phase is not searched again, a vague
     /// one is better than none.
     fn late(&self) -> Nanos {
-        match self.is_short() {
-            true => Nanos(u64::MAX),
-            false => Nanos(self.period_us.saturating_mul(1000) / 2),
+        if self.is_short() {
+            Nanos(u64::MAX)
+        } else {
+            Nanos(self.period_us.saturating_mul(1000) / 2)
         }
     }
 
@@ -181,14 +182,12 @@ impl CpuMaxBackend {
     }
 }
 
-/// A refill to be moved.
 struct Move {
     id: WorkloadId,
     phase: Phase,
     shift_us: u64,
 }
 
-/// The two writes of a move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RewriteStep {
     Longer,

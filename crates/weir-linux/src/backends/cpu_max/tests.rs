@@ -82,7 +82,7 @@ impl World {
         outcomes
     }
 
-    /// As if killed: descriptors close, nothing is restored.
+    /// weir is killed: descriptors close, and nothing is restored.
     fn crash(&mut self) {
         self.actuator.holds.clear();
         self.context.leases.crash();
@@ -90,6 +90,10 @@ impl World {
 
     fn max(&self) -> String {
         self.fake.read(FIO_MAX)
+    }
+
+    fn rewrites(&self) -> u64 {
+        Backend::limit_rewrites(&self.actuator).unwrap()
     }
 
     fn journal(&self) -> String {

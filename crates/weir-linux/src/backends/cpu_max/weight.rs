@@ -37,7 +37,7 @@ pub(crate) enum HeldWeight {
         lease: WeightLease,
         /// The part of theirs that is in force.
         ratio: f64,
-        /// What should be there.
+        /// The value that should stand there now.
         written: u64,
     },
     /// Not to be changed while the limit lasts.
@@ -45,7 +45,7 @@ pub(crate) enum HeldWeight {
 }
 
 impl HeldWeight {
-    /// As an observation has it.
+    /// The state of the weight as it stands in an observation; `None` while nothing about it is to be told.
     pub(crate) fn seen(&self) -> Option<LimitedWeight> {
         match self {
             HeldWeight::Leased { ratio, .. } if *ratio < 1.0 => {
@@ -164,9 +164,10 @@ impl Scale<'_> {
         if found != *written {
             return Err(Refusal::Never(changed(found, *written)));
         }
-        let weight = match ratio >= 1.0 {
-            true => lease.theirs,
-            false => part_of(lease.theirs, ratio),
+        let weight = if ratio >= 1.0 {
+            lease.theirs
+        } else {
+            part_of(lease.theirs, ratio)
         };
         if weight != lease.theirs {
             for weight in lease.ours.to_note(*written, weight) {
@@ -220,9 +221,9 @@ impl Scale<'_> {
 
 /// Why a weight was not changed.
 enum Refusal {
-    /// It may be at another time.
+    /// The change may succeed at another time.
     Later,
-    /// Not while the limit lasts.
+    /// The change cannot succeed while the limit lasts.
     Never(String),
 }
 

@@ -25,7 +25,6 @@ pub(crate) const NICES: std::ops::RangeInclusive<i64> = -20..=19;
 /// Why it is left alone where `cpu.idle` is set.
 pub(crate) const IDLE: &str = "cpu.idle is 1: it has the least weight already";
 
-/// Its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum WeightRecord {
@@ -50,7 +49,7 @@ pub(crate) enum WeightRecord {
 pub(crate) struct WeightLease {
     pub(crate) path: Vec<u8>,
     pub(crate) inode: u64,
-    /// The value to restore.
+    /// The value of before, which is restored at the end.
     pub(crate) theirs: u64,
     /// The same as `cpu.weight.nice` shows it, where the kernel does.
     pub(crate) nice: Option<i64>,
@@ -135,7 +134,8 @@ fn nice_of_weight(weight: u64) -> i64 {
     nearest.map_or(0, |(_, nice)| nice)
 }
 
-/// What `cpu.weight` shows for a written nice value (kernel, `cpu_weight_read_u64`).
+/// What `cpu.weight` shows for a written nice value (kernel, `cpu_weight_read_u64`). A nice value of 0 has
+/// 1024 shares and a weight of 100; both conversions round to the nearest, as `DIV_ROUND_CLOSEST_ULL` does.
 fn weight_of(nice: i64) -> u64 {
     let place = usize::try_from(nice - NICES.start()).unwrap_or(usize::MAX);
     let shares = PRIO_WEIGHTS.get(place).copied().unwrap_or(1024);
@@ -234,8 +234,8 @@ pub(crate) fn is_idle(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<bool, 
 mod tests {
     use super::*;
 
-    /// As seen on 6.18 (`testbed/harness/tests/vm/leases.rs`): nice 15 is weight 4, and a written 4 reads as
-    /// nice 14.
+    /// What Linux 6.18 showed (`testbed/harness/tests/vm/leases.rs`): nice 15 is weight 4, and a written 4
+    /// reads as nice 14.
     #[test]
     fn nice_values_and_weights_are_as_the_kernel_shows_them() {
         for (nice, weight, read_back) in [

@@ -232,7 +232,6 @@ fn a_cgroup_made_idle_at_our_weight_is_left_alone() {
     }
 }
 
-/// What may happen to a workload's weight.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Limit(f64),
@@ -283,7 +282,7 @@ proptest! {
                     world.set("cpu.idle", "0");
                 }
                 Event::Idle(is_idle) => {
-                    // As Linux 7.2 does: 1 while it is idle, the normal weight afterwards.
+                    // Linux 7.2 does it so: 1 while it is idle, the normal weight afterwards.
                     theirs = if is_idle { "1" } else { "100" }.to_owned();
                     world.set("cpu.weight", &theirs);
                     world.set("cpu.idle", if is_idle { "1" } else { "0" });

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// By the cgroup's id: its slot and its share; 0 is none.
+/// Slot and share of each cgroup, by the cgroup's id; 0 stands for none.
 #[derive(Debug, Default)]
 pub(super) struct Owners(BTreeMap<u64, (u32, u32)>);
 

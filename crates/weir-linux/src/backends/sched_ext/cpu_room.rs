@@ -7,12 +7,16 @@ use crate::kernel::files::{Buffer, open_root};
 use crate::kernel::parse::process::runnable;
 use crate::options::Roots;
 
-/// How often the tasks that run or wait are counted, and the time between two counts: some wake at a beat.
+/// How often the tasks that run or wait are counted, and the time between two counts. Some tasks wake at a
+/// beat, and a single count would see all of them or none.
 const COUNTS: u32 = 5;
 const BETWEEN: std::time::Duration = std::time::Duration::from_millis(7);
 
 /// Why partial mode is not to be chosen: as many tasks are runnable as there are CPUs. Which of them will be
 /// limited is not known yet, so all count. Where a file cannot be read there is no shortage.
+///
+/// Tasks of `SCHED_EXT` rank below all ordinary ones. In `thesis-limit` they had 0.9 of the 1.6 CPUs that
+/// their limits allow, and the device stayed 25 % below its set-point.
 pub(super) fn shortage(roots: &Roots) -> Option<String> {
     let cpus = online(roots).ok()?.len() as u64;
     let proc = open_root(&roots.proc).ok()?;

@@ -20,9 +20,9 @@ const EVERY: Nanos = Nanos::from_millis(10);
 pub(super) enum DeviceCounts {
     /// The scheduler, each time it runs its timer.
     Itself,
-    /// weir, now and then.
+    /// weir reads the counters for it, some hundred times a second.
     ByUs,
-    /// Nothing: estimates alone.
+    /// Nothing counts for it: it goes by estimates alone.
     Not,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct WeightedLeaf {
 /// What changes in the scheduler's maps.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WeightChanges {
-    /// Share by index.
+    /// The shares that have changed, by index.
     pub(super) weights: Vec<(u32, u64)>,
     /// Cgroups that have an index from now on, or (0) none any more.
     pub(super) indices: Vec<(u64, u32)>,
@@ -169,6 +169,10 @@ fn parent(path: &[u8]) -> &[u8] {
 }
 
 /// The part of each leaf, by its id. `inner` knows the weights of the cgroups above.
+///
+/// A cgroup shares its parent's part with those of its siblings that are active, as the kernel's flat
+/// hierarchies do (scx_flatcg, blk-iocost). The part of a leaf that is not active is what it would get if it
+/// woke now, beside those that are.
 fn parts(leaves: &[WeightedLeaf], inner: impl Fn(&[u8]) -> u64) -> BTreeMap<u64, u64> {
     let own: BTreeMap<&[u8], u64> = leaves
         .iter()

@@ -52,7 +52,6 @@ pub(super) fn limitable(watched: &Watched) -> Result<(&Leaf, DeviceId), OutcomeK
 }
 
 impl Scx {
-    /// Carries out one action.
     pub(super) fn change(
         &mut self,
         action: &Action,
@@ -102,7 +101,7 @@ impl Scx {
             self.start().map_err(OutcomeKind::Refused)?;
         }
         self.say_we_live().map_err(failed)?;
-        let mut hold = self.acquire(id, watched, (leaf, device), context)?;
+        let mut hold = self.acquire(id, watched, leaf, device, context)?;
         hold.rate = rate_of(budget, hold.rate.device);
         let begun = self.begin(&mut hold, context);
         self.holds.insert(id.clone(), hold);
@@ -113,12 +112,14 @@ impl Scx {
         Ok(OutcomeKind::Applied)
     }
 
-    /// Finds the cgroup, checks the threads in it, and gives it a slot. Nothing is changed yet.
+    /// Finds the cgroup, checks the threads in it, and gives it a slot. Nothing is changed yet: the first
+    /// thread is moved when the lease is on disk ([`MovedThreads`]).
     fn acquire(
         &mut self,
         id: &WorkloadId,
         watched: &Watched,
-        (leaf, device): (&Leaf, DeviceId),
+        leaf: &Leaf,
+        device: DeviceId,
         context: &mut BackendContext,
     ) -> Result<LimitedWorkload, OutcomeKind> {
         context.claim()?;
@@ -168,8 +169,7 @@ impl Scx {
             // All tasks are the scheduler's already.
             return Ok(());
         }
-        hold.threads
-            .begin(&mut context.leases, &mut context.buffer)?;
+        hold.threads.begin(&mut context.leases)?;
         let begun = hold.follow(self.moving_until, context);
         begun.map(drop).map_err(|e| outcome(e, hold.threads.path()))
     }
@@ -187,7 +187,7 @@ impl Scx {
         if !std::mem::replace(&mut hold.is_leaving, true) {
             hold.threads.begin_to_leave();
         }
-        let kind = match hold.leave(self.moving_until, context) {
+        let kind = match hold.leave(self.moving_until) {
             Ok(done) if !done.is_whole || done.changed > 0 => return OutcomeKind::Applied,
             Ok(_) => OutcomeKind::Unchanged,
             Err(Errno::NOENT | Errno::NODEV) => OutcomeKind::Vanished,
@@ -210,7 +210,7 @@ impl Scx {
         let given = if self.rule.takes_all() {
             UndoOutcome::Restored
         } else {
-            hold.threads.leave_now(&mut context.buffer)
+            hold.threads.leave_now()
         };
         let kind = match given {
             UndoOutcome::Restored => OutcomeKind::Applied,
@@ -284,7 +284,7 @@ impl Scx {
             .filter(|(id, _)| from.as_ref().is_none_or(|f| *id > f));
         for (id, hold) in rest.take(FOLLOWED_AT_ONCE) {
             let done = if hold.is_leaving {
-                hold.leave(self.moving_until, context)
+                hold.leave(self.moving_until)
             } else {
                 hold.follow(self.moving_until, context)
             };
@@ -322,12 +322,11 @@ impl LimitedWorkload {
     }
 
     fn follow(&mut self, until: Nanos, context: &mut BackendContext) -> Result<Portion, Errno> {
-        self.threads
-            .follow(until, &mut context.leases, &mut context.buffer)
+        self.threads.follow(until, &mut context.leases)
     }
 
-    fn leave(&mut self, until: Nanos, context: &mut BackendContext) -> Result<Portion, Errno> {
-        self.threads.leave(until, &mut context.buffer)
+    fn leave(&mut self, until: Nanos) -> Result<Portion, Errno> {
+        self.threads.leave(until)
     }
 }
 

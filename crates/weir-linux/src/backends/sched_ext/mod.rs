@@ -59,12 +59,14 @@ use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId
 /// Ticks of the daemon that may be missed before no workload is limited any more, and the least time.
 const PATIENCE_TICKS: u64 = 10;
 const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
-/// After the kernel has thrown the scheduler out.
+/// Time until the scheduler is loaded again after the kernel has thrown it out. Since Linux 7 the kernel does
+/// that at a stall of RCU or a lockup of a CPU, whatever the cause.
 const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
 /// There while the driver is loaded and offers functions to BPF programs (`kernel/access_counters/bpf.c`).
 const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
-/// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits
-/// for weir.
+/// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time that the
+/// scheduler waits for weir. Ten thousand threads that were moved or given back at once kept weir silent for
+/// seconds, and the scheduler suspends limits then.
 const MOVING: Nanos = Nanos::from_millis(20);
 /// Cgroups of which the threads are checked at one tick.
 const FOLLOWED_AT_ONCE: usize = 32;
@@ -74,7 +76,6 @@ pub(crate) fn refusal(roots: &Roots) -> Option<String> {
     loader::refusal(roots).map(|e| e.to_string())
 }
 
-/// Its settings for these options.
 pub(crate) fn settings_for(options: &Options) -> Settings {
     let interval = clock::nanos(options.interval);
     let patience = interval
@@ -96,7 +97,6 @@ pub(crate) fn settings_for(options: &Options) -> Settings {
     }
 }
 
-/// The back end.
 pub(crate) struct Scx {
     roots: Roots,
     settings: Settings,
@@ -105,7 +105,7 @@ pub(crate) struct Scx {
     counts: DeviceCounts,
     slots: Slots,
     owners: Owners,
-    /// Full mode only.
+    /// Shares of leaves; used in full mode only.
     shares: Hweights,
     holds: BTreeMap<WorkloadId, LimitedWorkload>,
     /// Full mode only: workloads that are not limited.
@@ -186,7 +186,7 @@ impl Scx {
                     Rule::Partial
                 }
             },
-            // With events of perf, the device is counted by them alone.
+            // Where events of perf are used, the device is counted by them alone.
             counts: if options.counters != CounterSource::Perf
                 && options.roots.sys.join(DRIVER_TYPES).exists()
             {
@@ -213,6 +213,10 @@ impl Scx {
     }
 
     /// Puts the scheduler into the kernel, if it is not there.
+    ///
+    /// All that weir remembers of the scheduler's maps is forgotten with it: the maps of the new one are
+    /// empty. After a failure the reason stands for [`RETRY_AFTER`], so that not each tick loads a program
+    /// that the kernel refuses.
     fn load(&mut self) -> Result<(), String> {
         if self.loaded.is_some() {
             return Ok(());

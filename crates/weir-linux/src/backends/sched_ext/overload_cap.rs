@@ -15,7 +15,7 @@ use std::sync::Arc;
 use weir_core::enforcement::byte_budget::whole;
 use weir_core::{DeviceId, Plan, WorkloadId};
 
-/// A rate that moved by less is not worth a write.
+/// A rate that moved by less than this part is not written to the scheduler's map again.
 const WORTH: f64 = 0.05;
 
 /// A workload that the scheduler knows although it is not limited.
@@ -45,7 +45,10 @@ impl Scx {
         Some((other.slot, true))
     }
 
-    /// Makes the guarded ones those that could be limited and are not.
+    /// Makes the guarded workloads those that could be limited and are not. Workloads that are guarded no
+    /// more give their slots back first, so that new ones find some. A slot's count is cleared and its rate
+    /// set before a cgroup gets the slot: otherwise the scheduler would hold the new workload to what the one
+    /// before it had used.
     pub(super) fn guard(&mut self, plan: &Plan, view: &View) -> Result<(), ScxError> {
         let Some(loaded) = self.loaded.as_ref().filter(|_| self.rule == Rule::Full) else {
             return Ok(());
@@ -85,7 +88,6 @@ impl Scx {
     }
 }
 
-/// Its tasks have no slot again.
 fn unguard(loaded: &Loaded, owners: &mut Owners, guarded: Guarded) -> Result<(), ScxError> {
     let free = WorkloadCfg {
         active: intf::MODE_FREE,

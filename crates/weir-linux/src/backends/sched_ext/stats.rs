@@ -4,13 +4,12 @@
 use super::Scx;
 use super::intf::{DeviceCtx, EnqueueStats, ExitInfo, WorkloadCtx};
 use crate::kernel::skeletons::sched::WEIR_SCALE_BITS;
-use rustix::fs::OFlags;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use weir_core::seam::sched_stats::{DeviceStats, EnqueueCost, Mode, SchedStats, WorkloadStats};
 use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
+use weir_files::{Access, Folder};
 
 /// In the directory of weir's run-time files: the last time the kernel took the scheduler out.
 pub(crate) const REPORT: &str = "scheduler-end.txt";
@@ -44,7 +43,6 @@ impl Scx {
         })
     }
 
-    /// The workloads that have a slot.
     fn slots_in_use(&self) -> impl Iterator<Item = (&WorkloadId, u32)> {
         let holds = self.holds.iter().map(|(id, hold)| (id, hold.slot));
         holds.chain(self.guarded.iter().map(|(id, g)| (id, g.slot)))
@@ -57,7 +55,7 @@ impl Scx {
     /// Keeps what is known of the scheduler's end: the kernel's words and the statistics.
     pub(super) fn report(&self, end: &ExitInfo) {
         let path = self.roots.run.join(REPORT);
-        match write_report(&path, &self.report_text(end)) {
+        match write_report(&self.roots.run, &self.report_text(end)) {
             Ok(()) => tracing::warn!("what is known of that is in {}", path.display()),
             Err(e) => tracing::warn!("{}: cannot be written: {e}", path.display()),
         }
@@ -95,14 +93,6 @@ fn harmless(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-fn write_report(path: &std::path::Path, text: &str) -> io::Result<()> {
-    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    let mut open = OpenOptions::new();
-    open.write(true).create(true).truncate(true).mode(0o600);
-    open.custom_flags(no_link);
-    open.open(path)?.write_all(text.as_bytes())
-}
-
 fn enqueue(costs: &[EnqueueStats]) -> EnqueueCost {
     let sum = |of: fn(&EnqueueStats) -> u64| costs.iter().map(of).sum();
     EnqueueCost {
@@ -118,6 +108,7 @@ fn device_books(index: u32, meter: &DeviceCtx) -> DeviceStats {
         id: DeviceId(index),
         scale_ratio: meter.scale as f64 / SCALE_ONE,
         lost_intervals: meter.lost,
+        failed_reads: meter.failed_reads,
         ext_updates: meter.ext_updates,
         capped_ticks: meter.capped_ticks,
     }
@@ -138,6 +129,13 @@ fn workload_books(is_limited: bool, count: &WorkloadCtx) -> WorkloadStats {
     }
 }
 
+fn write_report(run: &Path, text: &str) -> io::Result<()> {
+    let next = format!(".{REPORT}.next");
+    let mut new = Folder::open(run)?.begin_as(REPORT, &next, Access::Private)?;
+    new.write_all(text.as_bytes())?;
+    new.replace()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,14 +149,15 @@ mod tests {
     fn a_report_replaces_the_last_and_follows_no_link() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(REPORT);
-        write_report(&path, "one, longer").unwrap();
-        write_report(&path, "two").unwrap();
+        write_report(dir.path(), "one, longer").unwrap();
+        write_report(dir.path(), "two").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         let precious = dir.path().join("precious");
         std::fs::write(&precious, "keep").unwrap();
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&precious, &path).unwrap();
-        assert!(write_report(&path, "three").is_err());
+        write_report(dir.path(), "three").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "keep");
     }
 

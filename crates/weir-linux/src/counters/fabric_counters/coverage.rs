@@ -18,13 +18,13 @@ pub(crate) fn coverage(bus: &Fabric, counters: &Counters) -> Vec<NodeCoverage> {
     bus.cxl_nodes().filter_map(of_node).collect()
 }
 
-/// The same as facts.
 pub(crate) fn facts(coverage: &[NodeCoverage]) -> impl Iterator<Item = Fact> + '_ {
     coverage.iter().map(|node| Fact {
         name: format!("numa.{}.devices", node.node),
-        value: match node.is_partial() {
-            true => Err(Missing::NotSupported(node.to_string())),
-            false => Ok(node.to_string()),
+        value: if node.is_partial() {
+            Err(Missing::NotSupported(node.to_string()))
+        } else {
+            Ok(node.to_string())
         },
         next_move: node.is_partial().then(|| {
             let names = node.uncounted.join(", ");

@@ -17,7 +17,6 @@ use weir_core::{Bytes, Missing, NodeId};
 /// The bus, and what counts on it. As JSON one object: each node with its `counters`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountedFabric {
-    /// The bus.
     pub bus: Fabric,
     /// Groups of access counters, by the number of their node.
     pub counters: BTreeMap<u32, Vec<String>>,
@@ -48,20 +47,19 @@ impl CountedFabric {
         CountedFabric {
             uncounted: uncounted.map(|of| (of.node.0, of.uncounted)).collect(),
             // Without counters every node is a group of which nothing is known.
-            counters: match counters.are_counted() {
-                true => bus
-                    .nodes
+            counters: if counters.are_counted() {
+                bus.nodes
                     .iter()
                     .map(|node| (node.id, of_node(node)))
-                    .collect(),
-                false => BTreeMap::new(),
+                    .collect()
+            } else {
+                BTreeMap::new()
             },
             bus,
             port_pmus,
         }
     }
 
-    /// Groups of access counters on a node.
     pub fn counters_of(&self, node: &CxlNode) -> &[String] {
         self.counters.get(&node.id).map_or(&[], Vec::as_slice)
     }
@@ -72,7 +70,6 @@ impl CountedFabric {
     }
 }
 
-/// A node as JSON has it.
 #[derive(Serialize)]
 struct CountedNode<'a> {
     #[serde(flatten)]

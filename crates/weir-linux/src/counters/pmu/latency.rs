@@ -14,7 +14,7 @@
 //! *AMD*: the L3 samples requests and adds up their latencies; the quotient is in tens of nanoseconds.
 //!
 //! What the core adds before the request gets there is not in it. A socket sees all CXL memory as one, so the
-//! figure is of a device only where there is one. **No such event was ever opened on hardware by weir's
+//! figure is one device's only where there is one. **No such event was ever opened on hardware by weir's
 //! authors.**
 
 use super::machine::Machine;
@@ -29,7 +29,6 @@ use weir_events::{Config, Event, Latency, Table, tables};
 /// A socket has some sixty boxes, and reading each interrupts a CPU of its socket: not at every tick.
 const READ_EVERY: Nanos = Nanos::from_millis(200);
 
-/// What a count of waiting is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
     /// A cycle, and the third event counts them.
@@ -38,7 +37,6 @@ enum Unit {
     Nanos(f64),
 }
 
-/// A group that is to be opened.
 #[derive(Clone, Debug, PartialEq)]
 struct LatencyEvents {
     pmu: String,
@@ -52,7 +50,6 @@ struct LatencyEvents {
 /// What can be had on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LatencyCounters {
-    /// For people.
     pub(crate) name: String,
     plans: Vec<LatencyEvents>,
 }
@@ -64,14 +61,12 @@ struct Waited {
     requests: f64,
 }
 
-/// One group.
 struct Gauge {
     set: Set,
     unit: Unit,
     last: Counted,
 }
 
-/// All groups, open.
 pub(crate) struct Waits {
     device: DeviceId,
     gauges: Vec<Gauge>,

@@ -37,12 +37,12 @@ fn all(boxes: &[Counted]) -> Result<Nanos, Missing> {
 #[test]
 fn occupancy_over_inserts_is_the_wait() {
     assert_eq!(all(&[cha(20_000, 412, 1.0)]), Ok(Nanos(412)));
-    // Of requests, not of boxes: a box with nine times the requests counts nine times.
+    // The mean is over requests, not over boxes: a box with nine times the requests counts nine times.
     assert_eq!(
         all(&[cha(90_000, 300, 1.0), cha(10_000, 800, 1.0)]),
         Ok(Nanos(350))
     );
-    // One that had a third of the time: its counts are of that third, and it weighs as much as all of it.
+    // One that had a third of the time: it counted in that third alone, and it weighs as much as all of it.
     assert_eq!(
         all(&[cha(30_000, 300, 1.0), cha(30_000, 600, 1.0 / 3.0)]),
         Ok(Nanos(450))

@@ -12,27 +12,22 @@ use weir_core::Missing;
 use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_events::{Config, Cpu, Event, Scope, Table, tables};
 
-/// Of what a core has and a guest does not see.
+/// The reason for events that a core has and a guest does not see.
 const NOT_PASSED_ON: &str = "the hypervisor of this virtual machine does not pass that on";
 /// How the kernel calls an uncore PMU of a kind that it has no name for (`uncore_discovery.c`).
 const NUMBERED: &str = "uncore_type_";
 
-/// CPU and PMUs.
 #[derive(Debug)]
 pub struct Machine {
-    /// What CPU this is.
     pub cpu: Result<Cpu, Missing>,
-    /// Names of its PMUs.
     pub names: Result<Vec<String>, Missing>,
     /// Those that a table speaks of, or why one could not be read.
     pub pmus: BTreeMap<String, Result<Pmu, Missing>>,
     /// What says that this is a virtual machine, if so.
     pub guest: Option<String>,
-    /// The kernel's version.
     pub release: Option<(u32, u32)>,
 }
 
-/// How an event stands here.
 #[derive(Debug, PartialEq)]
 pub struct EventStatus<'a> {
     /// PMUs that can count it, each with its encoding.
@@ -42,7 +37,6 @@ pub struct EventStatus<'a> {
 }
 
 impl Machine {
-    /// Finds the PMUs of this machine.
     pub fn probe(roots: &Roots) -> Machine {
         let path = roots.proc.join("cpuinfo");
         let cpu = read_cpuinfo(&path);
@@ -108,12 +102,11 @@ impl Machine {
         self.pmus.keys().filter(|n| is_port(n)).cloned().collect()
     }
 
-    /// Whether a table is of this machine's CPU. Tables of devices are of any.
+    /// Whether this table describes the CPU of this machine. Tables of devices belong to every machine.
     pub fn has(&self, table: &Table) -> bool {
         table.cpu.is_empty() || self.cpu.as_ref().is_ok_and(|cpu| table.is_of(cpu))
     }
 
-    /// How an event stands here.
     pub fn standing(&self, table: &Table, event: &Event) -> EventStatus<'_> {
         let mut standing = EventStatus {
             here: Vec::new(),

@@ -10,7 +10,7 @@ impl Counted {
     /// The time since an earlier reading of the same set.
     ///
     /// # Errors
-    /// As [`MuxGroup::between`].
+    /// The same as [`MuxGroup::between`] has.
     pub(crate) fn running_since(&self, before: &Counted) -> Result<MuxGroup, Missing> {
         let times = |counted: &Counted| (counted.enabled_ns, counted.running_ns);
         MuxGroup::between(times(before), times(self))

@@ -18,16 +18,13 @@ const PMU_COUNT_MAX: usize = 16_384;
 /// Most fields of one.
 const FIELD_COUNT_MAX: usize = 256;
 
-/// A performance monitoring unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pmu {
-    /// Its name, as in sysfs.
     pub name: String,
     /// The `type` of its events.
     pub kind: u32,
     /// CPUs on which its events are to be opened: usually one per socket.
     pub cpus: Vec<u32>,
-    /// Its fields, by name.
     pub fields: BTreeMap<String, Field>,
 }
 
@@ -41,12 +38,10 @@ impl Pmu {
     }
 }
 
-/// Where PMUs are.
 pub(crate) fn directory(roots: &Roots) -> PathBuf {
     roots.sys.join("bus/event_source/devices")
 }
 
-/// Names of all PMUs, in order.
 pub(crate) fn names(roots: &Roots) -> Result<Vec<String>, Missing> {
     let dir = directory(roots);
     let entries = fs::read_dir(&dir).map_err(|e| missing(&dir, &e))?;
@@ -57,7 +52,6 @@ pub(crate) fn names(roots: &Roots) -> Result<Vec<String>, Missing> {
     Ok(names)
 }
 
-/// Reads one PMU.
 pub(crate) fn read(roots: &Roots, name: &str) -> Result<Pmu, Missing> {
     let dir = directory(roots).join(name);
     let kind = number(&dir.join("type"))?;

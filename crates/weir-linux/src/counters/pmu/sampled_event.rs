@@ -10,13 +10,11 @@ use std::os::fd::RawFd;
 use weir_core::Missing;
 use weir_events::Config;
 
-/// Of `linux/perf_event.h`.
+/// The kernel's number for a record of throttling (`include/uapi/linux/perf_event.h`).
 const PERF_RECORD_THROTTLE: u32 = 5;
 
-/// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tapped {
-    /// Of the PMU.
     pub(crate) pmu: String,
     pub(crate) kind: u32,
     pub(crate) config: Config,
@@ -25,7 +23,6 @@ pub(crate) struct Tapped {
     pub(crate) data_source: bool,
 }
 
-/// An open event.
 pub(crate) struct Tap(Sampler);
 
 impl Tap {
@@ -39,11 +36,11 @@ impl Tap {
         Ok(Tap(counter.sampled(0).map_err(failed)?))
     }
 
-    /// Lets it sample, or not.
     pub(crate) fn switch(&mut self, on: bool) -> io::Result<()> {
-        match on {
-            true => self.0.enable(),
-            false => self.0.disable(),
+        if on {
+            self.0.enable()
+        } else {
+            self.0.disable()
         }
     }
 

@@ -22,7 +22,7 @@ pub struct Counted {
     pub running_ns: u64,
 }
 
-/// Of which tasks, and where, events are counted.
+/// The tasks and the CPUs for which events are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PerfScope<'a> {
     /// All tasks on a CPU.
@@ -31,7 +31,6 @@ pub(crate) enum PerfScope<'a> {
     Cgroup(&'a File, u32),
     /// A thread, and all that it starts from now on; `on_exec`: counting begins when it starts a program.
     Task {
-        /// Its id.
         tid: i32,
         /// Whether its next program starts the counting.
         on_exec: bool,
@@ -52,7 +51,6 @@ impl<'a> PerfScope<'a> {
     }
 }
 
-/// An open group.
 pub(crate) struct Set {
     leader: Counter,
     others: Vec<Counter>,
@@ -127,19 +125,19 @@ impl Set {
 
     /// Lets the events of [`Set::open_idle`] count, or not.
     pub(crate) fn switch(&mut self, on: bool) -> io::Result<()> {
-        match on {
-            true => self.leader.enable(),
-            false => self.leader.disable(),
+        if on {
+            self.leader.enable()
+        } else {
+            self.leader.disable()
         }
     }
 
-    /// Of its events, in their order.
+    /// File descriptors of the events, in the order of the events.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         let all = std::iter::once(&self.leader).chain(&self.others);
         all.map(AsRawFd::as_raw_fd)
     }
 
-    /// Reads all counts at once.
     pub(crate) fn read(&mut self) -> io::Result<Counted> {
         let data = self.leader.read_group()?;
         let gone = || io::Error::other("the kernel left an event out");
@@ -180,7 +178,6 @@ pub(super) fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
     denied(pmu, &format!("CPU {cpu}"), error)
 }
 
-/// The reason why events cannot be opened.
 pub(crate) fn denied(pmu: &str, target: &str, error: &io::Error) -> Missing {
     let text = format!("perf_event_open on {pmu}, {target}: {error}");
     match error.kind() {

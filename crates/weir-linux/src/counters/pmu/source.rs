@@ -24,26 +24,20 @@ use weir_events::{Amount, Config, Event, Provenance, Scope, Table, Terms, Traffi
 /// Something that is counted: a group, a device, or all CXL memory of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Its device's name.
     pub device: String,
-    /// Its number in the device.
     pub group: u32,
     /// Its node, where that is known.
     pub node: Option<u32>,
     /// What gives each way of traffic, or why nothing does.
     pub reads: Result<Origin, Missing>,
-    /// Likewise.
     pub writes: Result<Origin, Missing>,
     /// Events that count at the same time on one PMU, in the order they are opened in.
     pub(super) sets: Vec<CounterPlan>,
 }
 
-/// Where figures come from.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Origin {
-    /// The table.
     pub family: String,
-    /// What the PMUs see.
     pub of: Scope,
     /// How far to trust it.
     pub provenance: Provenance,
@@ -51,7 +45,6 @@ pub struct Origin {
     pub sets: usize,
 }
 
-/// A set that is to be opened.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CounterPlan {
     pmu: Pmu,
@@ -63,18 +56,14 @@ pub(super) struct CounterPlan {
 /// Bytes of a target since it was opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bytes {
-    /// Read from the device.
     pub read: Result<u64, Missing>,
-    /// Written to it.
     pub write: Result<u64, Missing>,
     /// Smallest part of the time since the last reading that one of its sets ran: below 1 the figure is
     /// scaled.
     pub running_ratio: f64,
 }
 
-/// A target that counts.
 pub struct Counting {
-    /// What it is.
     pub target: Target,
     sets: Vec<(String, Set, Vec<EventTerm>, Meter)>,
 }
@@ -100,7 +89,6 @@ impl Target {
 }
 
 impl Counting {
-    /// Reads it.
     pub fn read(&mut self) -> Bytes {
         let mut running_ratio = 1.0f64;
         let mut lost = [None, None];

@@ -20,29 +20,23 @@ const SETS_MAX: usize = 16;
 /// Counters of a CXL device's PMU, which says only to its driver how many it has.
 const DEVICE_COUNTERS: u32 = 4;
 
-/// Sets of one kind of PMU.
 #[derive(Clone, Debug)]
 pub(super) struct CountingLane {
     /// What one of its PMUs sees.
     pub(super) scope: Scope,
     /// Whether there are several of it on a socket, over which lines are hashed.
     pub(super) is_hashed: bool,
-    /// Events of each set.
     pub(super) set_sizes: Vec<usize>,
-    /// The roles.
     pub(super) roles: Vec<LaneRole>,
-    /// Where it is counted.
     pub(super) boxes: Vec<LaneBox>,
 }
 
-/// A PMU of the kind.
 #[derive(Clone, Debug)]
 pub(super) struct LaneBox {
     pub(super) name: String,
     pub(super) kind: u32,
     /// CPUs that its events are opened on; of a core's PMU all.
     pub(super) cpus: Vec<u32>,
-    /// Events of each set.
     pub(super) configs: Vec<Vec<Config>>,
 }
 
@@ -51,7 +45,7 @@ pub(super) struct LaneBox {
 pub(super) struct LaneRole {
     pub(super) role: Role,
     pub(super) provenance: CountProvenance,
-    /// Entries of its queue.
+    /// The entries that its queue has, where that is known.
     pub(super) capacity: Option<u32>,
     /// Nanoseconds that a count stands for.
     pub(super) ns: u64,
@@ -68,7 +62,6 @@ pub(super) struct LanePart {
     pub(super) minus: Vec<usize>,
 }
 
-/// A role that is not counted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Uncounted {
     pub(super) role: Role,
@@ -76,7 +69,6 @@ pub(super) struct Uncounted {
     pub(super) why: Missing,
 }
 
-/// All that is counted on this machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MachinePlan {
     pub(super) lanes: Vec<CountingLane>,
@@ -138,7 +130,6 @@ fn absent(made: &EventPlan<'static, Missing>) -> Vec<Uncounted> {
 /// PMUs that have an event, each with its encoding.
 type Encoded = Vec<(crate::counters::pmu::Pmu, Config)>;
 
-/// What was found out about events.
 struct Found<'m> {
     machine: &'m Machine,
     perf: &'m dyn Perf,
@@ -181,7 +172,9 @@ impl Found<'_> {
         Ok(all.map(|(pmu, config)| (pmu.clone(), config)).collect())
     }
 
-    /// A lane on the PMUs that have all of its events.
+    /// A lane on the PMUs that have all of its events. A PMU that lacks one of them is left out as a whole,
+    /// so that each sum is over the same PMUs for all events. Events of a core are opened on the CPUs that
+    /// are counted, those of other PMUs on the CPUs that the PMU names.
     fn lane(&self, lane: &Lane<'static>, cpus: &[u32]) -> Option<CountingLane> {
         let kind = lane.table.pmu.get(lane.pmu)?;
         let mut boxes: BTreeMap<String, LaneBox> = BTreeMap::new();
@@ -195,9 +188,10 @@ impl Found<'_> {
                     let made = boxes.entry(pmu.name.clone()).or_insert_with(|| LaneBox {
                         name: pmu.name.clone(),
                         kind: pmu.kind,
-                        cpus: match is_of_core(kind.scope) {
-                            true => cpus.to_vec(),
-                            false => pmu.cpus.clone(),
+                        cpus: if is_of_core(kind.scope) {
+                            cpus.to_vec()
+                        } else {
+                            pmu.cpus.clone()
                         },
                         configs: vec![Vec::new(); lane.sets.len()],
                     });
@@ -222,7 +216,8 @@ impl Found<'_> {
     }
 }
 
-/// By their numbers: `uncore_cha_10` after `uncore_cha_9`.
+/// Sorts boxes by their numbers: `uncore_cha_10` comes after `uncore_cha_9`, although a comparison of texts
+/// says otherwise.
 fn in_order(mut boxes: Vec<LaneBox>) -> Vec<LaneBox> {
     boxes.sort_by_key(|made| (made.name.len(), made.name.clone()));
     boxes

@@ -22,7 +22,6 @@ use weir_core::window::CountScope;
 use weir_core::{Missing, Role};
 use weir_events::Scope;
 
-/// Everything that is open.
 pub(super) struct OpenCounters {
     roots: Roots,
     perf: Box<dyn Perf>,
@@ -56,7 +55,8 @@ impl OpenCounters {
     /// What is asked for is not there, or the kernel refuses it.
     pub(super) fn open(
         roots: &Roots,
-        (asked, subjects): (Asked, Vec<Subject>),
+        asked: Asked,
+        subjects: Vec<Subject>,
         lanes: Vec<CountingLane>,
         perf: Box<dyn Perf>,
     ) -> Result<OpenCounters, RecordError> {
@@ -105,21 +105,25 @@ impl OpenCounters {
 
     /// Whether so many files may be open.
     fn has_room(&self) -> Result<(), RecordError> {
-        let places = |lane: &CountingLane| match is_of_core(lane.scope) {
-            false => lane.boxes.iter().map(|made| made.cpus.len()).sum(),
-            true => match &self.asked {
-                Asked::Machine => self.cpus.len(),
-                Asked::Cgroups(_) if !self.sums.is_empty() => self.cpus.len(),
-                Asked::Cgroups(_) => self.cpus.len() * self.subjects.len(),
-                Asked::Process(_) | Asked::Command(_) => self.threads().len(),
-            },
+        let places = |lane: &CountingLane| {
+            if !is_of_core(lane.scope) {
+                lane.boxes.iter().map(|made| made.cpus.len()).sum()
+            } else {
+                match &self.asked {
+                    Asked::Machine => self.cpus.len(),
+                    Asked::Cgroups(_) if !self.sums.is_empty() => self.cpus.len(),
+                    Asked::Cgroups(_) => self.cpus.len() * self.subjects.len(),
+                    Asked::Process(_) | Asked::Command(_) => self.threads().len(),
+                }
+            }
         };
         let needed = |lane: &CountingLane| places(lane) * CountingPlace::descriptors(lane);
         let needed: usize = self.lanes.iter().map(needed).sum();
         let free = descriptors();
-        match needed > free {
-            true => Err(RecordError::Descriptors { needed, free }),
-            false => Ok(()),
+        if needed > free {
+            Err(RecordError::Descriptors { needed, free })
+        } else {
+            Ok(())
         }
     }
 
@@ -135,9 +139,10 @@ impl OpenCounters {
             Some((first, _)) if asked.iter().all(is_refused) => {
                 let names = self.subjects.iter().map(|subject| subject.id().to_string());
                 let names = names.collect::<Vec<_>>().join(", ");
-                let what = match names.is_empty() {
-                    true => "this machine",
-                    false => names.as_str(),
+                let what = if names.is_empty() {
+                    "this machine"
+                } else {
+                    names.as_str()
                 };
                 Err(self.refused(what, self.refusal(*first)))
             }
@@ -198,11 +203,10 @@ impl OpenCounters {
             let kept = denied(&events.name, &what(new.on), &error);
             *is_other_tree |= error.raw_os_error() == Some(libc::EBADF);
             let goes_on = !is_want(&error);
-            match goes_on {
-                true => {
-                    refused.entry((new.lane, set)).or_insert(kept);
-                }
-                false => why = Some(kept),
+            if goes_on {
+                refused.entry((new.lane, set)).or_insert(kept);
+            } else {
+                why = Some(kept)
             }
             goes_on
         });
@@ -210,7 +214,6 @@ impl OpenCounters {
         why.map_or(Ok(()), Err)
     }
 
-    /// Sockets, ports and devices.
     fn open_boxes(&mut self, lane: usize) {
         let boxes = self.lanes[lane].boxes.clone();
         let mut number = 0;
@@ -255,9 +258,10 @@ impl OpenCounters {
 
     /// Sockets of ports and devices; none where the machine has one only.
     pub(super) fn attached(&self) -> BTreeMap<CountScope, u32> {
-        match self.sockets.several().is_empty() {
-            true => BTreeMap::new(),
-            false => self.attached.clone(),
+        if self.sockets.several().is_empty() {
+            BTreeMap::new()
+        } else {
+            self.attached.clone()
         }
     }
 
@@ -329,7 +333,6 @@ impl OpenCounters {
         Ok(())
     }
 
-    /// The threads of a process.
     fn open_threads(&mut self, lane: usize) -> Result<(), RecordError> {
         let Some(events) = self.lanes[lane].boxes.first().cloned() else {
             return Ok(());
@@ -368,15 +371,16 @@ impl OpenCounters {
     fn refused(&self, what: &str, why: Missing) -> RecordError {
         RecordError::Refused {
             what: what.to_owned(),
-            next_move: Box::new(match self.is_other_tree {
-                true => NextMove {
+            next_move: Box::new(if self.is_other_tree {
+                NextMove {
                     act: Act::Deed("boot with cgroup_no_v1=perf_event".into()),
                     why: "perf counts by cgroups of version 1 here".into(),
                     needs: Precondition::Seen(
                         "the kernel took the events, and not the cgroup".into(),
                     ),
-                },
-                false => see_events(),
+                }
+            } else {
+                see_events()
             }),
             why,
         }

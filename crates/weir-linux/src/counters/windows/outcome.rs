@@ -12,9 +12,7 @@ use weir_core::{Missing, Role};
 /// Roles that were not counted, for one reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotCounted {
-    /// The roles.
     pub roles: Vec<Role>,
-    /// Why.
     pub why: Missing,
 }
 

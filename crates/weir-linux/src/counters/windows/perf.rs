@@ -10,18 +10,14 @@ use std::os::fd::RawFd;
 use weir_core::Missing;
 use weir_events::Config;
 
-/// Events that are to count together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupRequest<'a> {
     /// The `type` of the PMU.
     pub(crate) kind: u32,
-    /// The events.
     pub(crate) configs: &'a [Config],
-    /// Where.
     pub(crate) on: PerfScope<'a>,
 }
 
-/// Opens groups.
 pub(crate) trait Perf {
     /// Opens one that does not count yet.
     ///
@@ -36,7 +32,6 @@ pub(crate) trait Perf {
     fn cgroup_counter(&self, roots: &Roots) -> Result<Box<dyn CgroupCounter>, Missing>;
 }
 
-/// An open group.
 pub(crate) trait PerfGroup {
     /// Starts it or stops it.
     ///
@@ -50,11 +45,10 @@ pub(crate) trait PerfGroup {
     /// What the kernel says.
     fn read(&mut self) -> io::Result<Counted>;
 
-    /// Of its events, in their order.
+    /// File descriptors of the events, in the order of the events.
     fn descriptors(&self) -> Vec<RawFd>;
 }
 
-/// The kernel's perf.
 pub(super) struct KernelPerf;
 
 impl Perf for KernelPerf {

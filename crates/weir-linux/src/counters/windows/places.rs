@@ -9,7 +9,6 @@ use crate::counters::pmu::{Counted, PerfScope};
 use std::io;
 use std::os::fd::RawFd;
 
-/// A set that is open.
 struct OpenSet {
     group: Box<dyn PerfGroup>,
     last: Counted,
@@ -32,7 +31,6 @@ pub(super) struct CountingPlace {
     pub(super) all: Option<LaneSums>,
 }
 
-/// What a place is opened with.
 #[derive(Clone, Copy)]
 pub(super) struct NewPlace<'a> {
     pub(super) lane: usize,
@@ -66,7 +64,7 @@ impl CountingPlace {
                 kind: events.kind,
                 configs,
                 on: match new.on {
-                    // Of several sets only one may begin with the program.
+                    // Where there are several sets only one may begin with the program.
                     PerfScope::Task { tid, on_exec } => PerfScope::Task {
                         tid,
                         on_exec: on_exec && number == 0,
@@ -81,10 +79,13 @@ impl CountingPlace {
                     is_touched: false,
                 })),
                 Err(error) if is_gone(&error) => return None,
-                Err(error) => match refused(number, error) {
-                    true => sets.push(None),
-                    false => return None,
-                },
+                Err(error) => {
+                    if refused(number, error) {
+                        sets.push(None)
+                    } else {
+                        return None;
+                    }
+                }
             }
         }
         let is_box = lane.is_hashed && new.cpu.is_none();
@@ -137,7 +138,6 @@ impl CountingPlace {
         }
     }
 
-    /// Stops what counts.
     pub(super) fn stop(&mut self) {
         if let Some(number) = self.counting.take() {
             self.switch(number, false);
@@ -176,7 +176,6 @@ impl CountingPlace {
         unread
     }
 
-    /// How many descriptors it keeps open.
     pub(super) fn descriptors(lane: &CountingLane) -> usize {
         lane.set_sizes.iter().sum()
     }

@@ -20,7 +20,8 @@ use std::mem::discriminant;
 use weir_core::window::{Count, CountProvenance, CountScope, WorkloadCounts};
 use weir_core::{Missing, Nanos, Role, Window};
 
-/// How long a set counts before the next one does.
+/// How long a set counts before the next one does. Sets of events take turns, since a PMU has fewer counters
+/// than there are events.
 const TURN: Nanos = Nanos::from_millis(100);
 
 /// Counts, window by window.
@@ -58,7 +59,7 @@ impl WindowRecorder {
         }
         let family = family(&machine).map(|table| table.family.clone());
         Ok(WindowRecorder {
-            open: OpenCounters::open(roots, (asked, subjects), lanes, perf)?,
+            open: OpenCounters::open(roots, asked, subjects, lanes, perf)?,
             family,
             absent,
             unread: 0,
@@ -136,7 +137,6 @@ impl WindowRecorder {
         Ok(())
     }
 
-    /// The command that is counted.
     pub fn command(&mut self) -> Option<&mut super::HeldCommand> {
         match &mut self.open.asked {
             Asked::Command(command) => Some(command),
@@ -191,7 +191,9 @@ impl WindowRecorder {
         window
     }
 
-    /// Reads all that has counted.
+    /// Ends a window and begins the next. All that is open is read first, in one pass, and counts are made of
+    /// it afterwards, so that the window ends at nearly one moment for all of them. What is not counted at
+    /// all is told in the first window, once.
     fn made(&mut self) -> Window {
         let at = now();
         let since = |at: Nanos| Nanos(at.0.saturating_sub(self.origin.0));
@@ -266,11 +268,12 @@ impl WindowRecorder {
                 running_ns: Nanos(0),
                 provenance: CountProvenance::Documented,
             };
-            match absent.is_of_core && !self.open.subjects.is_empty() {
-                true => workloads
+            if absent.is_of_core && !self.open.subjects.is_empty() {
+                workloads
                     .values_mut()
-                    .for_each(|counts| counts.push(count.clone())),
-                false => machine.push(count),
+                    .for_each(|counts| counts.push(count.clone()))
+            } else {
+                machine.push(count)
             }
         }
     }
@@ -315,9 +318,10 @@ impl WindowRecorder {
                     .iter()
                     .filter_map(|part| pool.all.sets.get(part.set));
                 let idle = sets.clone().filter(|set| set.running_ns == 0);
-                let has_none = match role.is_repeated {
-                    true => idle.count() == role.parts.len(),
-                    false => idle.count() > 0,
+                let has_none = if role.is_repeated {
+                    idle.count() == role.parts.len()
+                } else {
+                    idle.count() > 0
                 };
                 if !has_none || self.open.is_refused(pool.lane, role.role) {
                     continue;
@@ -327,11 +331,10 @@ impl WindowRecorder {
                     .any(|set| set.enabled_ns > 0 && set.running_ns == 0);
                 none.push((
                     role.role,
-                    Missing::Lost(match had_turn {
-                        true => "its counters were held by others: end other users of perf".into(),
-                        false => {
-                            "the recording ended before its turn: record for longer".to_owned()
-                        }
+                    Missing::Lost(if had_turn {
+                        "its counters were held by others: end other users of perf".into()
+                    } else {
+                        "the recording ended before its turn: record for longer".to_owned()
                     }),
                 ));
             }

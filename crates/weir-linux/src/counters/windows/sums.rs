@@ -20,7 +20,6 @@ use weir_events::Scope;
 /// A difference may be this part of what is taken off below 0: its events are not read at one instant.
 const BELOW_ZERO_RATIO: f64 = 0.01;
 
-/// What one set counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SetSum {
     counts: Vec<u64>,
@@ -83,7 +82,6 @@ impl LaneSums {
         all.fold(0, u64::saturating_add)
     }
 
-    /// Counts of all roles.
     pub(super) fn counts(&self, lane: &CountingLane, of: CountScope) -> Vec<Count> {
         let roles = lane.roles.iter();
         roles.map(|role| self.count(role, lane.scope, of)).collect()
@@ -97,9 +95,10 @@ impl LaneSums {
             _ if enabled_ns == 0 => (Err(Missing::Lost("its PMU stood still".into())), 0),
             Ok(sum) if sum.running_ns == 0 => (Err(Missing::NotYetRead), 0),
             Ok(sum) => {
-                let scaled = match sum.running_ns >= enabled_ns {
-                    true => sum.value,
-                    false => sum.value * enabled_ns as f64 / sum.running_ns as f64,
+                let scaled = if sum.running_ns >= enabled_ns {
+                    sum.value
+                } else {
+                    sum.value * enabled_ns as f64 / sum.running_ns as f64
                 };
                 // Below 2^53 events of a window the sum is exact.
                 (
@@ -119,8 +118,9 @@ impl LaneSums {
         }
     }
 
-    /// Of a clock what all of its sets counted, in all of their time. Of a spread sum all parts, as if each
-    /// had run as long as the one that ran least.
+    /// The sum of one role. A clock, which is repeated in every set, gives all that its sets counted in all
+    /// of their time. A sum that is spread over sets gives all of its parts, each as if it had run as long as
+    /// the one that ran least.
     fn sum(&self, role: &LaneRole) -> Result<PartSum, Missing> {
         let parts: Vec<PartSum> = role
             .parts
@@ -183,8 +183,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Of this lane, which has this place among all: counts here, and for this subject. `sockets`: by which
-    /// its CPU time is told apart.
+    /// A pool of the lane that has this number among all. It counts at this place, and for this subject. Its
+    /// CPU time is told apart by `sockets`.
     pub(super) fn new(
         number: usize,
         lane: &CountingLane,
@@ -211,13 +211,13 @@ impl Pool {
 
     /// CPU time in the window, by socket where that is known.
     pub(super) fn cpu_times(&self) -> Vec<Count> {
-        match self.socket_ns.is_empty() {
-            true => vec![cpu_time(self.window.enabled_ns(), self.of)],
-            false => self
-                .socket_ns
+        if self.socket_ns.is_empty() {
+            vec![cpu_time(self.window.enabled_ns(), self.of)]
+        } else {
+            self.socket_ns
                 .iter()
                 .map(|(socket, ns)| cpu_time(*ns, CountScope::Socket(*socket)))
-                .collect(),
+                .collect()
         }
     }
 

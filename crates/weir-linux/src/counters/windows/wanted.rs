@@ -23,7 +23,6 @@ pub(super) fn wanted(machine: &Machine) -> Vec<Wanted<'static>> {
     ranked.into_iter().map(|(_, wanted)| wanted).collect()
 }
 
-/// The table of this machine's CPU.
 pub(super) fn family(machine: &Machine) -> Option<&'static Table> {
     let mut tables = tables_with_roles().iter();
     tables.find(|table| !table.cpu.is_empty() && machine.has(table))

@@ -19,12 +19,10 @@ use crate::options::Roots;
 use std::fmt;
 use weir_core::seam::next_move::{Act, NextMove, Precondition};
 
-/// Memory that is not in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnusedMemory {
     /// The dax device, region or memory device.
     pub(crate) of: String,
-    /// What is the matter.
     pub(crate) why: String,
     /// What helps, where files show that it can.
     pub(crate) next_move: Option<NextMove>,
@@ -148,15 +146,16 @@ impl Advice<'_> {
     }
 
     fn to_system_ram(&self, name: &str) -> Option<UnusedMemory> {
-        let (why, needs) = match self.sysfs.path("bus/dax/drivers/kmem").is_dir() {
-            true => (
+        let (why, needs) = if self.sysfs.path("bus/dax/drivers/kmem").is_dir() {
+            (
                 format!("{name} is no system RAM"),
                 Precondition::Seen("the driver kmem is loaded".into()),
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!("{name} is no system RAM, and the driver kmem is not loaded"),
                 Precondition::Operator("this kernel has its module dax_kmem".into()),
-            ),
+            )
         };
         let command = format!("daxctl reconfigure-device --mode=system-ram {name}");
         helps(name, why, command, needs)
@@ -217,19 +216,20 @@ impl Advice<'_> {
             return found;
         }
         let driver = self.sysfs.path(&format!("bus/cxl/devices/{name}/driver"));
-        match driver.exists() {
-            true => known(
+        if driver.exists() {
+            known(
                 name,
                 format!(
                     "{name} is enabled, and no driver made a dax device of it (module dax_cxl)"
                 ),
-            ),
-            false => helps(
+            )
+        } else {
+            helps(
                 name,
                 format!("{name} has no dax device"),
                 format!("cxl enable-region {name}"),
                 Precondition::Seen("it is committed, and no driver has it".into()),
-            ),
+            )
         }
     }
 

@@ -26,7 +26,6 @@ pub(super) struct BlockStates {
     pub(super) count: u64,
     pub(super) online: u64,
     pub(super) offline: u64,
-    /// The node of the first that is online.
     pub(super) node: Option<u32>,
 }
 

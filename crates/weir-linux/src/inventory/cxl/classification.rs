@@ -26,7 +26,6 @@ use serde::Serialize;
 pub struct NodeVerdict {
     /// Whether it is treated as CXL memory.
     pub is_cxl: bool,
-    /// What it is.
     pub kind: MemoryKind,
     /// Whether there is evidence; without, a node without CPUs is taken for CXL memory.
     pub is_proven: bool,
@@ -34,28 +33,24 @@ pub struct NodeVerdict {
     pub evidence: Vec<String>,
 }
 
-/// What memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// Of a CXL device.
     Cxl,
-    /// Of a socket with all its CPUs offline.
+    /// Ordinary memory of a socket whose CPUs are all offline.
     Dram,
     /// Persistent, on a memory bus.
     Persistent,
-    /// Of a GPU or another accelerator.
+    /// Memory of a GPU or of another accelerator.
     Accelerator,
-    /// Faster than DRAM.
+    /// Memory that is faster than DRAM, such as HBM.
     HighBandwidth,
     /// None of CXL; more is not known.
     Other,
-    /// Not known.
     Unknown,
 }
 
 impl MemoryKind {
-    /// For people.
     pub fn words(self) -> &'static str {
         match self {
             MemoryKind::Cxl => "CXL memory",
@@ -93,7 +88,6 @@ impl NodeVerdict {
     }
 }
 
-/// What is known of one node.
 pub(super) struct Case<'a> {
     pub(super) node: u32,
     /// Nodes that `--device` names; empty: it was not given.
@@ -114,7 +108,15 @@ pub(super) struct Case<'a> {
     pub(super) proven: Option<u32>,
 }
 
-/// Decides. The figures of the firmware are added to the evidence that decided.
+/// Decides what memory a node is. The first of these that says something decides: the operator and counters
+/// that are joined to the node; addresses within a CXL window or region; evidence of other memory (CPUs that
+/// are offline, persistent memory, an accelerator, addresses outside of all windows, a faster figure of the
+/// firmware); and the rule for what is left. The figures of the firmware are added to the evidence that
+/// decided.
+///
+/// A node without CPUs was taken for CXL memory at first. High-bandwidth memory, persistent memory, memory of
+/// GPUs and DRAM of an offline socket are such nodes too, and a workload with memory there was charged for
+/// what a CXL device moved.
 pub(super) fn classify(case: &Case) -> NodeVerdict {
     let mut verdict = said(case)
         .or_else(|| for_cxl(case))
@@ -169,12 +171,13 @@ fn for_cxl(case: &Case) -> Option<NodeVerdict> {
     if inside == 0 || inside < size.div_ceil(2) {
         return None;
     }
-    let why = match inside == size {
-        true => format!("it lies in the CXL {what} {names}"),
-        false => format!(
+    let why = if inside == size {
+        format!("it lies in the CXL {what} {names}")
+    } else {
+        format!(
             "{inside:#x} of {size:#x} bytes of it lie in the CXL {what} {names}; the rest is other memory, and weir \
              cannot separate the two"
-        ),
+        )
     };
     Some(NodeVerdict::new(MemoryKind::Cxl, why))
 }

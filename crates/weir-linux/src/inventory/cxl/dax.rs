@@ -22,7 +22,7 @@ pub(super) fn add(sysfs: &mut CxlSysfs, objects: &BTreeMap<String, PathBuf>, fab
                 continue;
             }
         };
-        // By the whole path: libnvdimm has a region0 of its own.
+        // The whole path decides: libnvdimm has a region0 of its own.
         let is_above = |name: &String| objects.get(name).is_some_and(|at| real.starts_with(at));
         let region = fabric.regions.iter_mut().find(|r| is_above(&r.name));
         let (of, parent) = match &region {

@@ -11,7 +11,6 @@ use super::read::Read;
 use super::{CxlMemory, Fabric, Known, Region, Window};
 use weir_core::Missing;
 
-/// Devices that have the node's memory.
 pub(super) fn of_node(bus: &Read, links: &Links) -> Known<Vec<String>> {
     let targets = links.regions.iter().flat_map(|region| &region.targets);
     let of_regions = targets.filter_map(|target| target.device.as_ref().ok());
@@ -35,6 +34,10 @@ pub(super) fn of_node(bus: &Read, links: &Links) -> Known<Vec<String>> {
     }
 }
 
+/// The devices that a node's memory is on, by the windows that it lies in. No region has such memory, and the
+/// kernel does not say which device decodes it. So it is known only where each bridge of the window has just
+/// one device that has no memory elsewhere. Devices that are smaller than the node together cannot be all of
+/// them, and nothing is said.
 fn by_windows(bus: &Read, links: &Links) -> Known<Vec<String>> {
     let unknown = |why: String| Err(Missing::NotSupported(why));
     if links.windows.is_empty() {
@@ -115,12 +118,13 @@ pub(super) fn note_use(bus: &mut Read, places: &Places) {
                 .is_ok_and(|names| names.contains(&device.name))
         };
         let is_set = bus.decoders.iter().any(|d| d.device == device.name);
-        match is_set
+        if is_set
             || bus.fabric.regions_of(device).any(has_memory)
             || bus.fabric.nodes.iter().any(has_it)
         {
-            true => Ok(true),
-            false => is_nowhere(&bus.fabric, device, places).map(|()| false),
+            Ok(true)
+        } else {
+            is_nowhere(&bus.fabric, device, places).map(|()| false)
         }
     };
     let uses: Vec<Known<bool>> = bus.fabric.devices.iter().map(use_of).collect();

@@ -24,7 +24,6 @@ const MANAGED: &str = "System RAM (";
 /// Drivers that bring memory of any kind: of dax devices, and what a hypervisor gives.
 const OF_ANY_KIND: [&str; 2] = ["System RAM (kmem)", "System RAM (virtio_mem)"];
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// Devices of a counter driver that name a node, or that have its addresses.
@@ -44,7 +43,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Of these nodes without CPUs, beside those with.
+    /// Reads the evidence for these nodes without CPUs, beside those with CPUs.
     pub(super) fn read(roots: &Roots, without: &[u32], with_cpus: &[u32]) -> Evidence {
         let mut evidence = Evidence {
             counters: named_nodes(roots, without),

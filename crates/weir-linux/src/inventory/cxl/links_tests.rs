@@ -86,7 +86,7 @@ fn a_region_without_a_dax_device_is_linked_by_addresses() {
     let fabric = tree.read();
     assert_eq!(fabric.nodes[0].regions, Ok(vec!["region0".into()]));
     assert_eq!(fabric.nodes[0].devices, Ok(vec!["mem0".into()]));
-    // The rest of the window is of a device that the kernel does not know.
+    // The rest of the window belongs to a device that the kernel does not know.
     assert!(fabric.nodes[1].verdict.is_cxl && fabric.nodes[1].regions.is_err());
     let why = fabric.nodes[1].devices.clone().unwrap_err().to_string();
     assert!(why.contains("in no region"), "{why}");
@@ -133,7 +133,7 @@ fn memory_that_is_nowhere_is_proven() {
     unproven("blocks", "block_size_bytes");
 }
 
-/// As `cxl create-region` leaves it when its second device fails.
+/// What `cxl create-region` leaves behind when its second device fails.
 #[test]
 fn a_region_that_was_set_up_halfway() {
     let tree = machine(&[]);
@@ -179,7 +179,6 @@ fn a_region_that_was_set_up_halfway() {
     assert_eq!(tree.read().nodes[0].regions, Ok(vec!["region0".into()]));
 }
 
-/// What is said of a machine.
 fn said(tree: &Tree) -> String {
     let found = unused_memory(&tree.roots());
     let words: Vec<String> = found.iter().map(ToString::to_string).collect();

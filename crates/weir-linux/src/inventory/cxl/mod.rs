@@ -39,42 +39,36 @@ use weir_core::Missing;
 /// A value, or why it is not known.
 pub type Known<T> = Result<T, Missing>;
 
-/// Everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Fabric {
     /// Address windows that firmware gave to CXL, in the order of their names.
     pub windows: Vec<Window>,
     /// Regions: what of a window is memory, and of which devices.
     pub regions: Vec<Region>,
-    /// Memory devices.
     pub devices: Vec<CxlMemory>,
     /// Dax devices that are made of no region.
     pub dax: Vec<Dax>,
     /// Nodes with memory and without CPUs, CXL memory or not.
     pub nodes: Vec<CxlNode>,
-    /// What could not be read.
     pub problems: Vec<Missing>,
 }
 
 /// A window (root decoder).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
-    /// As the kernel calls it: `decoder0.0`.
+    /// The kernel's name for it, such as `decoder0.0`.
     pub name: String,
     /// Where it begins, host-physical.
     pub start: Known<u64>,
-    /// Its length.
     pub size_bytes: Known<u64>,
     /// Host bridges that it is spread over.
     pub bridges: Known<Vec<String>>,
 }
 
-/// A region.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Region {
-    /// As the kernel calls it: `region0`.
+    /// The kernel's name for it, such as `region0`.
     pub name: String,
-    /// The window it lies in.
     pub window: Known<String>,
     /// Whether its devices decode its addresses.
     pub is_committed: Known<bool>,
@@ -86,25 +80,20 @@ pub struct Region {
     pub mode: Known<String>,
     /// Bytes at a time from each device of the interleave.
     pub granularity_bytes: Known<u64>,
-    /// Its targets in the order of the interleave.
     pub targets: Vec<DecoderTarget>,
-    /// Dax devices made of it.
     pub dax: Vec<Dax>,
 }
 
 /// A device's part in a region.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DecoderTarget {
-    /// The decoder in the device.
     pub decoder: Known<String>,
-    /// The device.
     pub device: Known<String>,
 }
 
-/// A dax device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dax {
-    /// As the kernel calls it: `dax0.0`.
+    /// The kernel's name for it, such as `dax0.0`.
     pub name: String,
     /// What it is made of.
     pub of: DaxParent,
@@ -112,7 +101,6 @@ pub struct Dax {
     pub parent: Known<String>,
     /// Where it begins, host-physical.
     pub start: Known<u64>,
-    /// Its length.
     pub size_bytes: Known<u64>,
     /// The node its memory is, or would be, as system RAM.
     pub node: Known<u32>,
@@ -124,30 +112,24 @@ pub struct Dax {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DaxParent {
-    /// A CXL region.
     Region,
     /// Memory that firmware marked for a special purpose (`hmem`): CXL memory, or high-bandwidth memory.
     SoftReserved,
     /// Persistent memory (`ndbus`, libnvdimm).
     PersistentMemory,
-    /// Something that is not known here.
     Other,
 }
 
-/// A memory device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CxlMemory {
-    /// As the kernel calls it: `mem0`.
+    /// The kernel's name for it, such as `mem0`.
     pub name: String,
-    /// Its serial number.
     pub serial: Known<u64>,
-    /// Volatile memory.
+    /// Volatile memory of the device, in bytes.
     pub ram_bytes: Known<u64>,
-    /// Persistent memory.
     pub pmem_bytes: Known<u64>,
     /// The node of the nearest CPUs.
     pub cpu_node: Known<u32>,
-    /// Its PCI function.
     pub pci: Known<String>,
     /// The root port it hangs below.
     pub root_port: Known<String>,
@@ -159,7 +141,6 @@ pub struct CxlMemory {
     pub regions: Vec<String>,
     /// Whether its memory is in use: as a region, or set up by firmware. `false` only where sysfs proves it.
     pub is_in_use: Known<bool>,
-    /// PMUs of the device.
     pub pmus: Vec<String>,
     /// Access counters of the same PCI function.
     pub counters: Vec<String>,
@@ -168,9 +149,7 @@ pub struct CxlMemory {
 /// A node with memory and without CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CxlNode {
-    /// Its number.
     pub id: u32,
-    /// Its memory.
     pub size_bytes: Known<u64>,
     /// Whether it is CXL memory, and what says so.
     pub verdict: NodeVerdict,
@@ -207,7 +186,6 @@ impl Fabric {
         }
     }
 
-    /// Nodes that are CXL memory.
     pub fn cxl_nodes(&self) -> impl Iterator<Item = &CxlNode> {
         self.nodes.iter().filter(|node| node.verdict.is_cxl)
     }

@@ -30,7 +30,8 @@ pub(crate) fn classified(
     Ok((bus.fabric, classified))
 }
 
-/// Adds the nodes to the fabric, and what follows from them for devices.
+/// Adds the nodes to the fabric, and what follows from them for devices. Which devices a node is on is asked
+/// only of CXL memory; of all others the verdict is the reason why nothing is said.
 pub(super) fn add(
     roots: &Roots,
     named: &[u32],
@@ -48,18 +49,20 @@ pub(super) fn add(
                 0 => Err(Missing::Lost(format!("node{id}/meminfo has no size"))),
                 bytes => Ok(bytes),
             },
-            devices: match verdict.is_cxl {
-                true => devices::of_node(bus, &links),
-                false => Err(Missing::NotSupported(verdict.words())),
+            devices: if verdict.is_cxl {
+                devices::of_node(bus, &links)
+            } else {
+                Err(Missing::NotSupported(verdict.words()))
             },
             verdict: verdict.clone(),
             dax: links.dax.iter().map(|dax| dax.name.clone()).collect(),
             windows: links.windows.iter().map(|w| w.name.clone()).collect(),
-            regions: match regions.is_empty() {
-                true => Err(Missing::NotSupported(format!(
+            regions: if regions.is_empty() {
+                Err(Missing::NotSupported(format!(
                     "no region has memory of node {id}"
-                ))),
-                false => Ok(regions),
+                )))
+            } else {
+                Ok(regions)
             },
         };
         bus.fabric.nodes.push(node);
@@ -114,7 +117,7 @@ impl NodeEvidence {
                 proven,
             })
         };
-        // By the kernel's word: a counter driver need not know of other nodes.
+        // The kernel's word decides: a counter driver need not know of other nodes.
         let is_proven = |node: &&MemoryNode| {
             let verdict = one(node, None);
             let by_counters = self.evidence.counters.contains_key(&node.id.0);
@@ -183,7 +186,6 @@ impl NodeEvidence {
     }
 }
 
-/// A window's addresses.
 pub(super) fn placed(window: &Window) -> Option<(String, Span)> {
     let (start, size) = (
         window.start.as_ref().ok()?,
@@ -201,7 +203,6 @@ fn span(start: &Known<u64>, size_bytes: &Known<u64>) -> Option<Span> {
 }
 
 impl Dax {
-    /// Its addresses.
     pub(super) fn span(&self) -> Option<Span> {
         span(&self.start, &self.size_bytes)
     }

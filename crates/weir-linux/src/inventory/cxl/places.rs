@@ -69,7 +69,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Of these nodes.
     pub(super) fn read(roots: &Roots, nodes: &[u32]) -> Places {
         let block_bytes = match block_bytes(roots) {
             Ok(bytes) => bytes,
@@ -92,12 +91,12 @@ impl Places {
         places
     }
 
-    /// Of a node; empty where they are not known.
+    /// The addresses of a node; empty where they are not known.
     pub(super) fn of(&self, node: u32) -> &[Span] {
         self.of.get(&node).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Of all nodes together, if each has some.
+    /// The addresses of all nodes together, if those of each are known.
     pub(super) fn all(&self) -> Option<Vec<Span>> {
         let each_has = !self.of.is_empty() && self.of.values().all(|spans| !spans.is_empty());
         each_has.then(|| self.of.values().flatten().copied().collect())
@@ -111,7 +110,7 @@ pub(super) fn block_bytes(roots: &Roots) -> Result<u64, Missing> {
     bytes.ok_or_else(|| Missing::Lost(format!("{}: no size in hexadecimal", path.display())))
 }
 
-/// Which of these nodes has the memory block at an address.
+/// The one of these nodes that has the memory block at an address.
 pub(crate) fn node_of(roots: &Roots, address: u64, nodes: &[u32]) -> Option<u32> {
     let block = address / block_bytes(roots).ok()?;
     let has = |node: &&u32| {

@@ -186,15 +186,16 @@ fn address(sysfs: &mut CxlSysfs, real: &Path) -> Known<u64> {
 
 fn target(sysfs: &mut CxlSysfs, bus: &Bus, real: &Path, place: u64) -> DecoderTarget {
     let file = format!("target{place}");
-    let decoder = sysfs
-        .text(real, &file)
-        .and_then(|decoder| match decoder.is_empty() {
-            true => Err(Missing::NotSupported(format!(
+    let decoder = sysfs.text(real, &file).and_then(|decoder| {
+        if decoder.is_empty() {
+            Err(Missing::NotSupported(format!(
                 "{}: none yet",
                 real.join(&file).display()
-            ))),
-            false => Ok(decoder),
-        });
+            )))
+        } else {
+            Ok(decoder)
+        }
+    });
     let device = decoder.clone().and_then(|decoder| {
         let Some(place) = bus.objects.get(&decoder) else {
             return Err(lost(

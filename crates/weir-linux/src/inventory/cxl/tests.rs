@@ -62,9 +62,10 @@ impl Tree {
     /// A file, a link or a whole directory.
     pub(super) fn remove(&self, path: &str) {
         let path = self.path(path);
-        match path.symlink_metadata().unwrap().is_dir() {
-            true => fs::remove_dir_all(path).unwrap(),
-            false => fs::remove_file(path).unwrap(),
+        if path.symlink_metadata().unwrap().is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
         }
     }
 }

@@ -17,7 +17,6 @@ pub enum BlockState {
 
 /// What weir reads from the kernel and requests from it. The real one is [`super::Sysfs`].
 pub trait MemoryBlocks {
-    /// Size of its blocks.
     fn block_bytes(&self) -> u64;
     /// The state of a block.
     ///
@@ -52,12 +51,9 @@ pub enum Owner {
     Several(Vec<usize>),
 }
 
-/// All blocks of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
-    /// Size of a block.
     pub block_bytes: u64,
-    /// The node of each copy.
     pub nodes: Vec<u32>,
     /// The owner of each block, in the order of device addresses.
     pub owners: Vec<Owner>,
@@ -96,7 +92,6 @@ impl Map {
         Ok(map)
     }
 
-    /// The owner of one block, read anew.
     pub(super) fn owner(
         &self,
         kernel: &dyn MemoryBlocks,

@@ -43,7 +43,7 @@ const COPY_COUNT_MAX: usize = 1024;
 /// Most blocks of a device: 8 TiB of 128 MiB.
 const BLOCK_COUNT_MAX: u64 = 65_536;
 
-/// Which addresses are copies of each other. Only the device knows; here the operator has written it down.
+/// The addresses that are copies of each other. Only the device knows; here the operator has written it down.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Layout {

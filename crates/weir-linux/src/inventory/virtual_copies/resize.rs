@@ -8,40 +8,30 @@ use crate::error::LinuxError;
 use serde::Serialize;
 use std::time::Instant;
 
-/// A block that changed hands.
 #[derive(Clone, Debug, Serialize)]
 pub struct MovedBlocks {
-    /// Which node gave or got it.
     pub node: u32,
-    /// The kernel's number of the block.
     pub block: u64,
     /// Whether the node got it.
     pub online: bool,
-    /// How long the kernel took.
     pub took_ms: f64,
 }
 
 /// A block that the kernel would not let go, or would not take.
 #[derive(Clone, Debug, Serialize)]
 pub struct Refusal {
-    /// Of which node.
     pub node: u32,
-    /// The kernel's number of the block.
     pub block: u64,
-    /// What the kernel said.
     pub why: String,
 }
 
-/// What was done.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Step by step.
     pub moved: Vec<MovedBlocks>,
     /// What did not work. Other blocks were tried instead.
     pub refused: Vec<Refusal>,
     /// Whether every group has the requested size.
     pub complete: bool,
-    /// How it is now.
     pub map: Map,
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const LOCK: &str = "groups.lock";
 
-/// Memory blocks of this machine, and the right to move them: one weir at a time.
+/// Memory blocks of this machine, and the right to move them: one weir process at a time.
 pub struct MemorySysfs {
     memory: PathBuf,
     nodes: PathBuf,
@@ -45,10 +45,11 @@ impl MemorySysfs {
         })
     }
 
-    /// To act. The kernel gets `patience` to empty a block: it would try for ever.
+    /// Opens it to act. The kernel gets `patience` to empty a block: it would try for ever.
     ///
     /// # Errors
-    /// Another weir is at it, or this kernel does things by itself that would put a block online twice.
+    /// Another weir process is at it, or this kernel does things by itself that would put a block online
+    /// twice.
     pub fn open_to_act(roots: &Roots, patience: Duration) -> Result<Self, LinuxError> {
         let sysfs = MemorySysfs::open(roots)?;
         sysfs.keeps_its_hands_off(roots)?;

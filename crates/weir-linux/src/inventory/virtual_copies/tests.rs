@@ -253,7 +253,7 @@ proptest! {
         let mut kernel = Played::new(count);
         for (sizes, busy, life) in rounds {
             kernel.busy = busy;
-            // With 8 or more it lives.
+            // It lives with 8 or more.
             kernel.life = if life < 8 { kernel.steps + life } else { usize::MAX };
             let wanted: Vec<(u32, u64)> = (1..).zip(sizes).take(copies as usize)
                 .map(|(node, blocks)| (node, blocks * BLOCK)).collect();

@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 pub struct CpuStat {
     /// CPU time used, user and system, in microseconds.
     pub usage_usec: u64,
-    /// Time throttled by `cpu.max`, in microseconds.
     pub throttled_usec: Option<u64>,
 }
 
@@ -72,17 +71,19 @@ pub fn refills(text: &[u8]) -> Option<u64> {
 
 /// The number on the first line with this key. Of most lines one byte is read.
 fn number(text: &[u8], key: &[u8]) -> Option<Result<u64, Malformed>> {
-    let value = |line: &[u8]| match line.first() == key.first() {
-        true => line
-            .strip_prefix(key)
-            .filter(|rest| !rest.first().is_some_and(is_of_name))
-            .map(decimal),
-        false => None,
+    let value = |line: &[u8]| {
+        if line.first() == key.first() {
+            line.strip_prefix(key)
+                .filter(|rest| !rest.first().is_some_and(is_of_name))
+                .map(decimal)
+        } else {
+            None
+        }
     };
     lines(text).find_map(value)
 }
 
-/// A longer key.
+/// Whether the byte goes on with a name, so that the key is a longer one.
 fn is_of_name(byte: &u8) -> bool {
     !matches!(byte, b' ' | b'\t')
 }
@@ -148,10 +149,8 @@ pub fn cpu_max(text: &[u8]) -> Result<CpuMax, Malformed> {
     })
 }
 
-/// What pages in `memory.numa_stat` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Memory of processes.
     Anon,
     /// The page cache, with shared memory inside.
     File,
@@ -216,7 +215,7 @@ mod tests {
         core_sched.force_idle_usec 0\nnr_periods 88\nnr_throttled 17\nthrottled_usec 960123\n\
         nr_bursts 0\nburst_usec 0\n";
 
-    /// By lines, whatever the text begins with.
+    /// Parses line by line, whatever the text begins with: the slow way that the fast one is compared with.
     fn by_lines(text: &[u8]) -> Result<CpuStat, Malformed> {
         let shifted = [b"x 1\n", text].concat();
         assert_eq!(usual_cpu_stat(&shifted), None);

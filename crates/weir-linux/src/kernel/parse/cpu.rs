@@ -12,7 +12,6 @@ fn value<'a>(text: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-/// The flags of the first CPU.
 pub fn flags(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     super::words(value(text, b"flags").unwrap_or_default())
 }

@@ -4,7 +4,6 @@
 
 use super::lines;
 
-/// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IomemRange {
     pub(crate) start: u64,

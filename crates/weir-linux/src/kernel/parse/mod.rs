@@ -88,7 +88,6 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(next).filter(|line| !line.is_empty())
 }
 
-/// The words of a line.
 pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|b| *b == b' ' || *b == b'\t')
         .filter(|word| !word.is_empty())

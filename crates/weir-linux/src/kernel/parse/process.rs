@@ -6,7 +6,6 @@ use super::{Malformed, decimal, node_count, signed, words};
 /// Flag of `/proc/PID/stat` that marks a kernel thread (`PF_KTHREAD`, kernel `sched.h`).
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// What weir needs of `/proc/PID/stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The process's own name for itself: up to 15 bytes, any but NUL.
@@ -17,7 +16,6 @@ pub struct Stat {
     pub cpu_ticks: u64,
     /// Its nice value, −20 to 19.
     pub nice: i64,
-    /// Number of threads.
     pub threads: u64,
     /// When it was started, in ticks since boot: differs where a process id was recycled.
     pub start_ticks: u64,
@@ -30,7 +28,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
+    /// Whether its policy is `SCHED_FIFO` (1), `SCHED_RR` (2) or `SCHED_DEADLINE` (6), by their numbers in
+    /// the kernel's `include/uapi/linux/sched.h`.
     pub fn is_real_time(&self) -> bool {
         matches!(self.policy, 1 | 2 | 6)
     }
@@ -88,11 +87,10 @@ pub fn moved_pages(text: &[u8]) -> Result<u64, Malformed> {
 /// Pages that the kernel has migrated so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MigratedPages {
-    /// All of them.
     pub all: u64,
-    /// To slower memory.
+    /// Pages that were moved to slower memory.
     pub demoted: u64,
-    /// To faster memory.
+    /// Pages that were moved to faster memory.
     pub promoted: u64,
 }
 
@@ -117,9 +115,10 @@ pub fn migrated_pages(text: &[u8]) -> Result<MigratedPages, Malformed> {
         *sum = sum.saturating_add(decimal(value)?);
         is_counted |= is_all;
     }
-    match is_counted {
-        true => Ok(found),
-        false => Err(Malformed("a line pgmigrate_success COUNT")),
+    if is_counted {
+        Ok(found)
+    } else {
+        Err(Malformed("a line pgmigrate_success COUNT"))
     }
 }
 
@@ -145,16 +144,15 @@ pub fn cgroup_path(text: &[u8]) -> Result<&[u8], Malformed> {
         .ok_or(Malformed("a line 0::/PATH"))
 }
 
-/// One mapping of `/proc/PID/numa_maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// Where it begins.
     pub start: u64,
     /// The mapped file, with the kernel's escapes (blank is `\040`).
     pub file: Option<&'a [u8]>,
     /// Its pages are huge ones of hugetlb.
     pub is_huge: bool,
-    /// Pages on all nodes that are of no file: in a private mapping of one, its copies of what was written.
+    /// Pages on all nodes that belong to no file. In a private mapping of a file these are its copies of
+    /// pages that were written to.
     pub anon_pages: u64,
     line: &'a [u8],
     page_bytes: u64,
@@ -167,8 +165,8 @@ impl Mapping<'_> {
         counts.filter_map(|(node, pages)| Some((node, pages.ok()?.saturating_mul(self.page_bytes))))
     }
 
-    /// The part of these pages that are of the file. On which nodes the others are, is not written there:
-    /// they are taken to be spread as all are.
+    /// The part of these pages that belongs to the file. The kernel does not write on which nodes the others
+    /// are: they are taken to be spread as all are.
     pub fn file_ratio(&self) -> f64 {
         if self.file.is_none() || self.anon_pages == 0 {
             return f64::from(u8::from(self.file.is_some()));
@@ -214,8 +212,8 @@ pub fn mapping(line: &[u8]) -> Result<Mapping<'_>, Malformed> {
     })
 }
 
-/// Of one line of `/proc/PID/maps`, where the mapping begins and which file it is of: the device and the
-/// inode, as they are written there. Nothing for memory that is of no file.
+/// From one line of `/proc/PID/maps`: where the mapping begins and which file it maps, by device and inode as
+/// they are written there. `None` for memory that belongs to no file.
 pub fn mapped_file(line: &[u8]) -> Option<(u64, [&[u8]; 2])> {
     let mut parts = words(line);
     let range = parts.next()?;

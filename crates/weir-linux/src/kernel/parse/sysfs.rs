@@ -54,9 +54,7 @@ pub(crate) fn node_figure(text: &[u8], name: &[u8]) -> Option<u64> {
 /// Read and write counts of one group, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub write_bytes: u64,
 }
 

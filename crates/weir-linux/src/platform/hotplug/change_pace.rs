@@ -4,14 +4,14 @@
 
 use weir_core::Nanos;
 
-/// So many changes are followed at once; each further one doubles the time to the next reading, so many times
-/// at most.
+/// So many changes are followed at once; each further one doubles the time to the next reading, at most
+/// [`DOUBLINGS_MAX`] times. A device that comes and goes for ever would otherwise fill a recording with
+/// sessions.
 const CHANGES_AT_ONCE: u32 = 6;
 const DOUBLINGS_MAX: u32 = 6;
 /// After so much time without a change one of them is forgotten.
 const FORGET: Nanos = Nanos::from_millis(600_000);
 
-/// The changes of one thing.
 pub(crate) struct ChangePace {
     every: Nanos,
     /// Changes that are not forgotten, and when the last was or was forgotten.

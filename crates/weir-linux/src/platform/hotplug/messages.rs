@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 
 /// How often one thing is spoken of.
 const TIMES: u32 = 6;
-/// Things that are remembered.
 const THINGS: usize = 256;
 
-/// How often each thing was spoken of.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     times: BTreeMap<String, u32>,

@@ -29,15 +29,14 @@ use weir_core::seam::observation::Skipped;
 use weir_core::seam::topology::Device;
 use weir_core::{Missing, Nanos, NodeId};
 
-/// Between two scans of names.
+/// Time between two scans of names. Their comparison is cheap; only where a name has changed the machine is
+/// read anew, beside the loop.
 const EVERY: Nanos = Nanos::from_millis(5_000);
-/// Changes of one run.
 const CHANGES_MAX: u32 = 2_000;
 
 /// What came, by kind and name.
 pub(crate) type HotplugChanges = BTreeSet<(Subsystem, String)>;
 
-/// Watches for it.
 pub(crate) struct Hotplug {
     options: Options,
     names: Names,
@@ -59,7 +58,7 @@ pub(crate) struct Hotplug {
 }
 
 impl Hotplug {
-    /// To be begun before the machine is probed for the first time, so that nothing comes in between.
+    /// It is begun before the machine is probed for the first time, so that nothing comes in between.
     pub(crate) fn begin(options: &Options) -> Self {
         let mut names = Names::default();
         names.scan(&options.roots);
@@ -140,7 +139,6 @@ impl Hotplug {
         None
     }
 
-    /// What came since the last call.
     pub(crate) fn news(&mut self) -> HotplugChanges {
         std::mem::take(&mut self.news)
     }
@@ -167,7 +165,6 @@ impl Hotplug {
         self.standing.retain(|thing, _| !is_settled(thing));
     }
 
-    /// What cannot be used as it is.
     pub(crate) fn standing(&self) -> impl Iterator<Item = Skipped> {
         let skip = |(what, why): (&String, &Missing)| Skipped {
             what: what.clone(),
@@ -176,7 +173,6 @@ impl Hotplug {
         self.standing.iter().map(skip)
     }
 
-    /// The options that weir was started with.
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }

@@ -31,7 +31,6 @@ const DIRS: [(Subsystem, &str); 4] = [
     (Subsystem::Pmu, "bus/event_source/devices"),
 ];
 
-/// What a name is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subsystem {
     /// Access counters and what belongs to them.
@@ -40,11 +39,9 @@ pub(crate) enum Subsystem {
     Fabric,
     /// Sources of events of perf.
     Pmu,
-    /// NUMA nodes.
     Nodes,
     /// The top of cgroup version 2.
     Cgroups,
-    /// Schedulers as BPF programs.
     SchedExt,
 }
 

@@ -11,12 +11,11 @@ use crate::platform::description::description;
 use weir_core::Description;
 use weir_core::seam::topology::Device;
 
-/// What was found.
 pub(crate) struct ProbedMachine {
     pub(crate) topology: Topology,
     pub(crate) counters: Counters,
     pub(crate) bounds: Bounds,
-    /// With the facts of all this alone.
+    /// The description with the facts of all this alone.
     pub(crate) description: Description,
     /// Events that count for each task can be had, and could not at the start.
     pub(crate) can_count: bool,

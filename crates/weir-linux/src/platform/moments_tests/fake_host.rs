@@ -17,7 +17,6 @@ pub(super) const CGROUPS: &str = "sys/fs/cgroup";
 pub(super) const RESCTRL: &str = "sys/fs/resctrl";
 const FREE: &str = "res:/\nmon:\n";
 
-/// Where weir died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DeathPlace {
     /// In the middle of a line of a journal.
@@ -25,7 +24,7 @@ pub(super) enum DeathPlace {
     Cgroup,
     Resctrl,
     Policy,
-    /// While a journal was made, renamed or removed.
+    /// While a journal was made, moved or removed.
     RunDir,
     /// Between two changes, after many.
     Idle,
@@ -40,7 +39,8 @@ pub(super) struct FakeHost {
     pub(super) torn: usize,
     /// Changes that fail while weir lives on.
     pub(super) faults: Faults,
-    /// A weir that is not to be: each note reaches its journal only after the change that it announces.
+    /// A weir process that is not to be: each note reaches its journal only after the change that it
+    /// announces.
     pub(super) notes_late: bool,
     late: Option<(PathBuf, Vec<u8>)>,
     /// The change was made, and the note is the next thing to do.
@@ -91,7 +91,8 @@ impl FakeHost {
         self.set_shares(&dir, 1024);
     }
 
-    /// As `echo` of another program does; no death is counted. False if the kernel refuses the value.
+    /// Writes a value as the `echo` of another program does; it counts as no death. False if the kernel
+    /// refuses the value.
     pub(super) fn write(&mut self, relative: &str, value: &str) -> bool {
         match self.as_kernel(Path::new(relative), FileChange::Write(value)) {
             None => fs::write(self.path(relative), format!("{value}\n")).unwrap(),
@@ -102,13 +103,11 @@ impl FakeHost {
         true
     }
 
-    /// Another program removes a cgroup without processes.
     pub(super) fn vanish(&mut self, cgroup: &str) {
         let gone = self.remove_cgroup(&Path::new(CGROUPS).join(cgroup));
         assert!(matches!(gone, Ok(()) | Err(Errno::NOENT)), "{gone:?}");
     }
 
-    /// weir lives again, as a new process.
     pub(super) fn revive(&mut self, left: Option<usize>) {
         (self.died, self.left) = (None, left);
         (self.notes_late, self.late, self.is_due) = (false, None, false);
@@ -321,7 +320,7 @@ impl FakeHost {
         Ok(())
     }
 
-    /// As the kernel shows it: in `cpu.weight` and, less roughly, in `cpu.weight.nice`.
+    /// Shows the shares as the kernel does: in `cpu.weight` and, less roughly, in `cpu.weight.nice`.
     fn set_shares(&mut self, dir: &Path, shares: u64) {
         let weight = (shares * 100 + 512) / 1024;
         let mut nice = 0;
@@ -336,14 +335,12 @@ impl FakeHost {
         self.shares.insert(dir.to_path_buf(), shares);
     }
 
-    /// The threads of a process that lives.
     pub(super) fn threads(&self, pid: u32) -> Option<BTreeSet<u32>> {
         let tasks = fs::read_dir(self.path(format!("proc/{pid}/task"))).ok()?;
         let tid = |name: std::ffi::OsString| name.to_string_lossy().parse().unwrap();
         Some(tasks.map(|task| tid(task.unwrap().file_name())).collect())
     }
 
-    /// The cgroup of a process.
     pub(super) fn cgroup_of(&self, pid: u32) -> PathBuf {
         let link = fs::read_to_string(self.path(format!("proc/{pid}/cgroup"))).unwrap();
         Path::new(CGROUPS).join(link.trim().trim_start_matches("0::/"))
@@ -355,9 +352,10 @@ impl FakeHost {
         for (file, ids) in [("cgroup.procs", &pids), ("cgroup.threads", tids)] {
             let path = self.path(dir.join(file));
             let there = read_set(&path);
-            let now = match is_in {
-                true => there.union(ids).copied().collect(),
-                false => there.difference(ids).copied().collect(),
+            let now = if is_in {
+                there.union(ids).copied().collect()
+            } else {
+                there.difference(ids).copied().collect()
             };
             write_set(&path, &now);
         }

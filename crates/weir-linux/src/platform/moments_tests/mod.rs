@@ -48,7 +48,7 @@ const LEAVES: [(&str, &[&[u32]]); 5] = [
     ("d.service", &[]),
     ("s.service", &[&[140, 141, 142], &[143]]),
 ];
-/// Of `s.service` the threads are scheduled by weir, and nothing else is changed.
+/// The threads of `s.service` are scheduled by weir, and nothing else is changed.
 const SCHEDULED: &str = "s.service";
 const POLICIES: [i32; 3] = [0, 3, 5];
 const SCHED_EXT: i32 = 7;
@@ -157,7 +157,7 @@ impl World {
             scheduled: None,
             traffic: None,
         };
-        // As one that limits does at its start.
+        // A weir process that limits does so at its start.
         let _ = weir.context.leases.claim();
         weir
     }
@@ -179,7 +179,6 @@ impl World {
         }
     }
 
-    /// Something that weir does.
     fn act(&mut self, weir: &mut Weir) {
         if self.random.below(10) == 0 {
             weir.view = weir
@@ -332,7 +331,6 @@ impl World {
         None
     }
 
-    /// What is not as it should be.
     fn differences(&self) -> Vec<String> {
         let found = self.host.borrow().all();
         let names: BTreeSet<&String> = found.keys().chain(self.expected.keys()).collect();
@@ -352,7 +350,7 @@ impl Drop for World {
     }
 }
 
-/// A weir until it dies, or ends by itself. What is not as it should be then.
+/// A weir process until it dies, or ends by itself. What is not as it should be then.
 fn life(world: &mut World, ends_itself: bool) -> Vec<String> {
     let mut weir = world.start();
     for _ in 0..200 {
@@ -368,7 +366,7 @@ fn life(world: &mut World, ends_itself: bool) -> Vec<String> {
     if ends_itself {
         world.host.borrow_mut().revive(None);
         weir.end();
-        // What could not be restored when counting ended is in its journal, for the next weir.
+        // What could not be restored when counting ended is in its journal, for the next weir process.
         let is_left = world.fake.path("run/weir/counting.jsonl").exists();
         let is_known = |line: &String| is_left && line.contains("resctrl");
         let differences = world.differences().into_iter();
@@ -425,12 +423,13 @@ fn moment(seed: u64, notes_late: bool, tally: &mut Tally) -> Result<(), String> 
         let is_there = world.fake.path("run/weir").join(file).exists();
         wrong.extend(is_there.then(|| format!("{file} is left")));
     }
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "died at {place:?}:\n{}\n{report:?}",
             wrong.join("\n")
-        )),
+        ))
     }
 }
 

@@ -30,7 +30,7 @@ impl Processes {
         }
     }
 
-    /// As workloads.
+    /// Their ids as workloads.
     pub(super) fn ids(&self) -> BTreeSet<WorkloadId> {
         let ids = self.homes.keys().map(|pid| format!("pid:{pid}@4000"));
         ids.map(WorkloadId::new).collect()
@@ -146,9 +146,10 @@ fn expect_ids(
 ) {
     let list = expected.get_mut(&path).unwrap();
     let there: BTreeSet<u32> = list.lines().map(|id| id.parse().unwrap()).collect();
-    let now: BTreeSet<u32> = match is_in {
-        true => there.union(ids).copied().collect(),
-        false => there.difference(ids).copied().collect(),
+    let now: BTreeSet<u32> = if is_in {
+        there.union(ids).copied().collect()
+    } else {
+        there.difference(ids).copied().collect()
     };
     let lines: Vec<String> = now.iter().map(u32::to_string).collect();
     *list = lines.join("\n");

@@ -3,7 +3,6 @@
 
 use weir_core::random::SplitMix;
 
-/// A generator.
 pub(super) struct Random(SplitMix);
 
 impl Random {

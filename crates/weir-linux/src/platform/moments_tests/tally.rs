@@ -4,7 +4,6 @@
 use super::fake_host::DeathPlace;
 use std::collections::BTreeMap;
 
-/// What happened in all moments.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) deaths: BTreeMap<DeathPlace, usize>,

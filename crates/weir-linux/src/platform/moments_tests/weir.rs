@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A weir that limits, schedules and counts, one step at a time.
+//! A weir process that limits, schedules and counts, one step at a time.
 
 use super::SCHEDULED;
 use crate::backends::cpu_max::CpuMaxBackend;
@@ -11,7 +11,6 @@ use crate::task_traffic::TaskTraffic;
 use crate::workloads::discovery::{Discovery, View};
 use weir_core::Nanos;
 
-/// One process of weir.
 pub(super) struct Weir {
     pub(super) backend: CpuMaxBackend,
     pub(super) context: BackendContext,
@@ -22,17 +21,17 @@ pub(super) struct Weir {
 }
 
 impl Weir {
-    /// As the back end of weir's scheduler does, without a scheduler in the kernel: some threads at each
-    /// tick.
+    /// Moves some threads at each tick, as the back end of weir's scheduler does, without a scheduler in the
+    /// kernel.
     pub(super) fn schedule(&mut self, until: Nanos) {
-        let (leases, buffer) = (&mut self.context.leases, &mut self.context.buffer);
+        let leases = &mut self.context.leases;
         leases.compact();
         if self.scheduled.is_none() {
             let path = format!("/{SCHEDULED}");
             let dir = open_beneath(&*self.context.root, path.as_bytes()).unwrap();
             let inode = inode(&dir).unwrap().st_ino;
             let mut threads = MovedThreads::new(dir, path, inode);
-            if threads.begin(leases, buffer).is_err() {
+            if threads.begin(leases).is_err() {
                 threads.end(leases);
                 return;
             }
@@ -40,7 +39,7 @@ impl Weir {
         }
         if let Some(threads) = &mut self.scheduled {
             threads.be_due();
-            let _ = threads.follow(until, leases, buffer);
+            let _ = threads.follow(until, leases);
         }
     }
 
@@ -48,13 +47,13 @@ impl Weir {
         let Some(threads) = self.scheduled.take() else {
             return;
         };
-        match threads.leave_now(&mut self.context.buffer) {
+        match threads.leave_now() {
             UndoOutcome::Failed(_) => self.scheduled = Some(threads),
             _ => threads.end(&mut self.context.leases),
         }
     }
 
-    /// As at SIGTERM.
+    /// Ends weir in order, as SIGTERM does.
     pub(super) fn end(&mut self) {
         self.release_all();
         self.traffic = None;

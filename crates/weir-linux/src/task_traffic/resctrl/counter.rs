@@ -16,13 +16,11 @@ use weir_core::Missing;
 
 /// One per cache: `mon_L3_00`, …
 const DOMAIN: &[u8] = b"mon_L3_";
-/// Most caches.
 const DOMAINS_MAX: usize = 4096;
 
-/// Counts of a group.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
-    /// By directory of the cache: total and local, as last read.
+    /// By the directory of each cache, the total and local bytes that were read last.
     last: BTreeMap<String, Option<[u64; 2]>>,
     sums: [u64; 2],
     /// What was given out: never goes back.
@@ -55,7 +53,6 @@ impl Word {
 }
 
 impl Counter {
-    /// Finds the caches.
     pub(super) fn find_caches(&mut self, group: &OwnedFd) -> Result<(), Errno> {
         let mut found = Vec::new();
         let data = open_path_dir(group, "mon_data")?;
@@ -71,7 +68,12 @@ impl Counter {
         Ok(())
     }
 
-    /// Bytes since counting began.
+    /// The bytes from slow memory since counting began: the total less what is local, summed over all caches.
+    ///
+    /// The two are read one after the other, local first, so that their difference may be a little too large
+    /// once and less the next time. A count never goes down, so what was given out stands until the
+    /// difference is above it again. A cache that does not answer makes the sum unknown, and not smaller; its
+    /// bytes come with the next sum.
     pub(super) fn read(
         &mut self,
         group: &OwnedFd,

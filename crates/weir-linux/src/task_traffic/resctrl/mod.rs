@@ -50,7 +50,6 @@ const KEPT: Nanos = Nanos::from_millis(5000);
 const AGAIN: Nanos = Nanos::from_millis(5000);
 const FACT: &str = "attribution.resctrl";
 
-/// A group that weir has made.
 struct Group {
     name: String,
     members: GroupTasks,
@@ -61,13 +60,11 @@ struct Group {
     trouble: Option<Missing>,
 }
 
-/// A workload's.
 enum GroupState {
     Counted(Box<Group>),
     Not { why: Missing, again_at: Nanos },
 }
 
-/// Monitoring groups of workloads.
 pub(crate) struct Resctrl {
     tree: ResctrlTree,
     maker: Box<dyn Maker>,
@@ -84,7 +81,6 @@ pub(crate) struct Resctrl {
     event_lost: Option<Missing>,
 }
 
-/// For `weir doctor`.
 pub(crate) fn fact(options: &Options) -> Fact {
     let value = ResctrlTree::open(&options.roots).map(|tree| {
         let ids = tree.id_count.map_or("?".into(), |n| n.to_string());
@@ -130,6 +126,8 @@ impl Resctrl {
         Resctrl::with(&options.roots, tree, Box::new(Directories))
     }
 
+    /// Takes the right to count, and what an earlier weir has left is undone by that first. Where some of it
+    /// could not be undone nothing is counted, and the reason names `weir reset`.
     fn with(roots: &Roots, tree: ResctrlTree, maker: Box<dyn Maker>) -> Result<Resctrl, Missing> {
         let refused = |e: LinuxError| Missing::NotPermitted(e.to_string());
         let mut leases = LeaseBook::new(roots, &[COUNTING]);
@@ -223,8 +221,11 @@ impl Resctrl {
         self.leases.undo_all()
     }
 
-    /// Finds out whether the event still counts slow memory alone: another program may set it otherwise.
-    /// Counts of the time since are of other traffic too, so none is used from then on.
+    /// Finds out whether the event still counts slow memory alone: another program may set it otherwise. What
+    /// was counted since then includes other traffic, so none of it is used from then on.
+    ///
+    /// The event was set once and never read at first. After `weir reset --force`, or a write of an operator,
+    /// all traffic was counted as that of slow memory, and workloads were charged for it.
     fn check_event(&mut self) {
         let Events::Slow(knob) = self.tree.events else {
             return;
@@ -243,7 +244,8 @@ impl Resctrl {
         }
     }
 
-    /// Makes a group.
+    /// Makes a group for a workload. A group whose caches are not found is removed again: it would use up an
+    /// id (RMID) of the CPU and count nothing. A lack of ids is told from one that passes.
     fn make(&mut self, at: Nanos) -> Result<Group, Missing> {
         let name = format!("{}-{}", self.mark, self.made);
         self.made += 1;
@@ -379,7 +381,6 @@ impl Resctrl {
         Ok(sum)
     }
 
-    /// Gives a group back.
     fn remove(&mut self, key: Key) {
         if let Some(GroupState::Counted(group)) = self.groups.remove(&key)
             && let Err(e) = self.maker.remove(&self.tree.mon_groups, &group.name)

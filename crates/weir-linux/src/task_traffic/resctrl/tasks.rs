@@ -6,7 +6,7 @@
 use super::tree::{GroupPlace, ResctrlTree, standing};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, read_long, write_at};
 use crate::kernel::parse::cgroup::pids;
-use crate::workloads::cgroups::cgroup_type::threads;
+use crate::workloads::cgroups::cgroup_type::{threads, threads_within};
 use crate::workloads::discovery::WorkloadSource as Watches;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -14,10 +14,8 @@ use std::collections::BTreeSet;
 
 /// Longest list of threads that is read.
 const LIST_MAX: usize = 4 << 20;
-/// Most threads of a process.
 const THREADS_MAX: usize = 100_000;
 
-/// The roots that are needed.
 pub(super) struct Ground<'a> {
     pub(super) cgroup: &'a OwnedFd,
     pub(super) proc: &'a OwnedFd,
@@ -25,7 +23,6 @@ pub(super) struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Threads of a workload.
     pub(super) fn threads(
         &self,
         source: &Watches,
@@ -34,7 +31,7 @@ impl Ground<'_> {
         match source {
             Watches::Cgroup(leaf) => {
                 let root = self.cgroup.as_fd();
-                Ok(known(leaf.with_dir(root, |dir| threads(dir, buffer))?))
+                Ok(known(leaf.with_dir(root, |dir| threads_within(dir))?))
             }
             Watches::Process(process) => self.threads_of(process.pid),
             Watches::Inner(inner) => {
@@ -84,11 +81,10 @@ fn known(threads: Vec<u32>) -> BTreeSet<u32> {
     threads.into_iter().filter(|thread| *thread > 0).collect()
 }
 
-/// Members of a group.
 #[derive(Debug, Default)]
 pub(super) struct GroupTasks {
     known: BTreeSet<u32>,
-    /// Of them, those that others count.
+    /// Those of the threads that another program counts already.
     pub(super) foreign: BTreeSet<u32>,
 }
 
@@ -107,9 +103,10 @@ impl GroupTasks {
         buffer: &mut Buffer,
     ) -> Result<(), Errno> {
         // Before the threads: a task that is made in between is in both.
-        let inside: BTreeSet<u32> = match recount {
-            true => parsed(&read_long(dir, "tasks", LIST_MAX)?)?,
-            false => BTreeSet::new(),
+        let inside: BTreeSet<u32> = if recount {
+            parsed(&read_long(dir, "tasks", LIST_MAX)?)?
+        } else {
+            BTreeSet::new()
         };
         let threads = ground.threads(source, buffer)?;
         let left = self.known.union(&inside);
@@ -132,9 +129,10 @@ impl GroupTasks {
                 GroupPlace::Controlled => false,
                 GroupPlace::Unknown => ground.tree.foreign_groups == 0,
             };
-            let moved = match is_ours {
-                true => write_at(dir, "tasks", &format!("{thread}\n")),
-                false => Err(Errno::INVAL),
+            let moved = if is_ours {
+                write_at(dir, "tasks", &format!("{thread}\n"))
+            } else {
+                Err(Errno::INVAL)
             };
             match moved {
                 Ok(()) | Err(Errno::SRCH) => {}

@@ -13,12 +13,10 @@ use std::sync::{Arc, Mutex};
 pub(super) const ROOT: &str = "sys/fs/resctrl";
 pub(super) const MASKS: &str = "sys/fs/resctrl/info/L3_MON/mbm_total_bytes_config";
 const FILTER: &str = "sys/fs/resctrl/info/L3_MON/event_configs/mbm_total_bytes/event_filter";
-/// Of an earlier build.
-pub(super) const OWED: &str = "run/weir/resctrl.json";
 pub(super) const JOURNAL: &str = "run/weir/counting.jsonl";
 const FREE: &str = "res:/\nmon:\n";
 
-/// As the kernel makes groups, as long as there are ids.
+/// Makes groups as the kernel does, as long as there are ids.
 struct Made {
     dir: PathBuf,
     room: AtomicU32,
@@ -50,14 +48,13 @@ impl Maker for Made {
     }
 }
 
-/// What the CPU can do.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Cpu {
     /// Total and local: Intel, AMD before Zen 4.
     Plain,
-    /// BMEC.
+    /// The CPU has BMEC: its events can be masked.
     Masks,
-    /// ABMC, in use.
+    /// The CPU has ABMC, and it is in use.
     Filters,
 }
 

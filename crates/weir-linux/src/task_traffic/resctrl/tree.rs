@@ -65,7 +65,6 @@ pub(super) fn are_same(a: &str, b: &str) -> bool {
     parts(a) == parts(b)
 }
 
-/// What is counted of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Events {
     /// Reads of slow memory, which is CXL memory, by an event that has to be set so.
@@ -144,7 +143,6 @@ impl ResctrlTree {
         })
     }
 
-    /// For people.
     pub(super) fn name(&self) -> &'static str {
         match self.events {
             Events::Slow(Knob::Mask) => {
@@ -164,7 +162,6 @@ pub(super) fn path(roots: &Roots) -> PathBuf {
     roots.sys.join("fs/resctrl")
 }
 
-/// Why something of it cannot be had.
 fn absent(error: Errno, what: &str) -> Missing {
     match error {
         Errno::NOENT => Missing::NotSupported(format!(
@@ -177,7 +174,6 @@ fn absent(error: Errno, what: &str) -> Missing {
     }
 }
 
-/// A small file of it, as text.
 pub(super) fn text(root: &OwnedFd, file: &str, buffer: &mut Buffer) -> Result<String, Missing> {
     let bytes = buffer.read_at(root, file);
     let bytes = bytes.map_err(|e| absent(e, &format!("resctrl's {file}")))?;
@@ -196,10 +192,10 @@ fn foreign_groups(root: &OwnedFd, mon_groups: &OwnedFd) -> usize {
     count + usize::from(controlled.is_err() || monitored.is_err())
 }
 
-/// Which group a task is in (`/proc/TID/cpu_resctrl_groups`).
+/// The group that a task is in (`/proc/TID/cpu_resctrl_groups`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GroupPlace {
-    /// In none but the root's.
+    /// The process is in no group but the root's.
     Free,
     /// In this monitoring group of the root's.
     In(String),
@@ -223,7 +219,6 @@ pub(super) fn standing(bytes: &[u8]) -> GroupPlace {
     }
 }
 
-/// Makes and removes groups.
 pub(super) trait Maker: Send + Sync {
     /// The kernel fills a new one with files.
     fn make(&self, mon_groups: &OwnedFd, name: &str) -> Result<(), Errno>;
@@ -231,7 +226,6 @@ pub(super) trait Maker: Send + Sync {
     fn remove(&self, mon_groups: &OwnedFd, name: &str) -> Result<(), Errno>;
 }
 
-/// The real one.
 pub(super) struct Directories;
 
 impl Maker for Directories {

@@ -10,20 +10,18 @@
 //! Groups are known by their names (`weir-` and the mark), so a new one needs no new record. A setting is put
 //! back only where weir's still stands.
 //!
-//! The book is one of its own: a weir that only observes may count while another one limits.
+//! The book is one of its own: a weir process that only observes may count while another one limits.
 
 use super::tree::{self, Directories, ENTRIES_MAX, Knob, Maker, PREFIX, are_same, text};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, open_root, write_at};
+use crate::leases::BookSpec;
 use crate::leases::journal::JournalFiles;
 use crate::leases::undo::{LeaseChange, LeaseKind, RecordPhase, Undo, UndoHost, UndoOutcome};
-use crate::leases::{BookSpec, EarlierNote};
-use crate::options::Roots;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
-use weir_core::seam::next_move::{Act, NextMove, Precondition};
 
 /// The leases of counting, under the right to count by resctrl.
 pub(crate) const COUNTING: BookSpec = BookSpec {
@@ -35,21 +33,12 @@ pub(crate) const COUNTING: BookSpec = BookSpec {
         damaged: "counting.damaged",
     },
     kinds: &[LeaseKind::of::<ResctrlLease>()],
-    earlier: Some(EarlierNote {
-        name: "resctrl.json",
-        damaged: "resctrl.damaged",
-        next_move: groups_by_hand,
-        size_max: 64 * 1024,
-        lines: earlier_lines,
-    }),
 };
 
-/// What was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResctrlLease {
     /// Names of groups begin with it.
     pub(super) mark: String,
-    /// A setting that was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) setting: Option<Setting>,
 }
@@ -61,33 +50,11 @@ pub(crate) struct Setting {
     pub(super) ours: String,
 }
 
-/// Its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum ResctrlRecord {
     Resctrl(ResctrlLease),
     ResctrlDone { mark: String },
-}
-
-/// Where it is not known which groups are weir's.
-fn groups_by_hand(roots: &Roots) -> NextMove {
-    let groups = tree::path(roots).join("mon_groups");
-    NextMove {
-        act: Act::Deed(format!(
-            "remove the groups {PREFIX}… in {}",
-            groups.display()
-        )),
-        why: "an earlier weir may have left groups".into(),
-        needs: Precondition::Operator("no weir counts by resctrl".into()),
-    }
-}
-
-/// An earlier build wrote the lease alone.
-fn earlier_lines(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let lease = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    let mut line = serde_json::to_vec(&ResctrlRecord::Resctrl(lease)).map_err(|e| e.to_string())?;
-    line.push(b'\n');
-    Ok(line)
 }
 
 impl ResctrlLease {
@@ -145,7 +112,6 @@ fn id(what: &str) -> WorkloadId {
     WorkloadId::new(format!("resctrl:{what}"))
 }
 
-/// Removes groups with this mark.
 fn remove_groups(root: &OwnedFd, mark: &str) -> Vec<(WorkloadId, UndoOutcome)> {
     let mut names = Vec::new();
     let listed = open_path_dir(root, "mon_groups").and_then(|dir| {
@@ -207,8 +173,9 @@ pub(super) fn set(root: &OwnedFd, file: &str, value: &str) -> Result<(), String>
         )
     })?;
     let now = text(root, file, &mut Buffer::new()).map_err(|e| e.to_string())?;
-    match are_same(&now, value) {
-        true => Ok(()),
-        false => Err(format!("{file} has {now:?} after {value:?} was written")),
+    if are_same(&now, value) {
+        Ok(())
+    } else {
+        Err(format!("{file} has {now:?} after {value:?} was written"))
     }
 }

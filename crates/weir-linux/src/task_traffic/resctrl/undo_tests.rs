@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a killed weir left is restored, and nothing else is touched.
+//! What a killed weir process left is restored, and nothing else is touched.
 
-use super::tests::{Cpu, JOURNAL, MASKS, OWED, ROOT, World, groups, mounted};
+use super::tests::{Cpu, JOURNAL, MASKS, ROOT, World, groups, mounted};
 use super::*;
 use crate::fake::Fake;
-use crate::fake::kernel::{self, FileChange};
 use crate::platform::lease_books::reset;
 use std::fs;
 
-fn killed(fake: &Fake, note: &str) {
+/// A journal of one line, as a killed weir process leaves it.
+fn killed(fake: &Fake, line: &str) {
     use std::os::unix::fs::PermissionsExt;
-    fake.write(OWED, note);
-    for (path, mode) in [("run/weir", 0o700), (OWED, 0o600)] {
+    fake.write(JOURNAL, format!("{line}\n"));
+    for (path, mode) in [("run/weir", 0o700), (JOURNAL, 0o600)] {
         fs::set_permissions(fake.path(path), fs::Permissions::from_mode(mode)).unwrap();
     }
 }
 
-const NOTE: &str = "{\"mark\":\"weir-7-ab\",\"setting\":{\"file\":\"info/L3_MON/mbm_total_bytes_config\",\
+const NOTE: &str = "{\"op\":\"resctrl\",\"mark\":\"weir-7-ab\",\"setting\":{\"file\":\"info/L3_MON/mbm_total_bytes_config\",\
     \"theirs\":\"0=0x7f;1=0x15\",\"ours\":\"0=0x30;1=0x30\"}}";
 
 #[test]
@@ -61,7 +61,7 @@ fn the_next_weir_gives_back_too() {
     assert_eq!(fake.read(MASKS).trim(), "0=0x7f;1=0x15");
 }
 
-/// As `weir reset --force` does under a weir that limits. The counters count all traffic then.
+/// `weir reset --force` does this while another weir limits. The counters count all traffic then.
 #[test]
 fn nothing_is_counted_after_another_program_has_set_the_event() {
     let fake = mounted(Cpu::Masks);
@@ -91,42 +91,11 @@ fn what_somebody_set_since_stays_and_what_is_not_mounted_is_owed() {
         report.failed[0].why.contains("mount -t resctrl"),
         "{report:?}"
     );
-    assert!(fake.path(JOURNAL).exists() && !fake.path(OWED).exists());
+    assert!(fake.path(JOURNAL).exists());
     // Without a setting nothing is owed: groups go with the mount.
-    killed(&fake, "{\"mark\":\"weir-7-ab\",\"setting\":null}");
+    killed(&fake, "{\"op\":\"resctrl\",\"mark\":\"weir-7-ab\"}");
     assert!(reset(&fake.roots()).unwrap().is_empty());
-    assert!(!fake.path(JOURNAL).exists() && !fake.path(OWED).exists());
-}
-
-/// The file system of `/run` takes no new file: what an earlier build noted is restored all the same.
-#[test]
-fn a_note_of_an_earlier_build_is_restored_without_a_new_journal() {
-    for is_damaged in [false, true] {
-        let fake = mounted(Cpu::Masks);
-        fake.write(MASKS, "0=0x30;1=0x30\n");
-        killed(&fake, NOTE);
-        if is_damaged {
-            fs::create_dir_all(fake.path("run/weir/resctrl.damaged/there")).unwrap();
-            fake.write(OWED, "{}");
-        }
-        let is_full =
-            |change: FileChange<'_>| matches!(change, FileChange::Create | FileChange::Link);
-        kernel::install(
-            Box::new(move |_, change| is_full(change).then_some(Err(Errno::NOSPC))),
-            Box::new(|_, _| None),
-        );
-        let report = reset(&fake.roots());
-        kernel::uninstall();
-        let report = report.unwrap();
-        assert_eq!(report.is_clean(), !is_damaged, "{report:?}");
-        assert_eq!(fake.path(OWED).exists(), is_damaged);
-        let wanted = if is_damaged {
-            "0=0x30;1=0x30"
-        } else {
-            "0=0x7f;1=0x15"
-        };
-        assert_eq!(fake.read(MASKS).trim(), wanted);
-    }
+    assert!(!fake.path(JOURNAL).exists());
 }
 
 #[test]
@@ -135,23 +104,21 @@ fn a_note_that_weir_would_not_write_does_nothing() {
     fake.write("victim", "precious");
     fs::create_dir_all(fake.path(format!("{ROOT}/mon_groups/theirs-0"))).unwrap();
     for note in [
-        "{\"mark\":\"theirs\",\"setting\":null}",
-        "{\"mark\":\"weir-\",\"setting\":null}",
-        "{\"mark\":\"weir-/../theirs\",\"setting\":null}",
+        "{\"op\":\"resctrl\",\"mark\":\"theirs\"}",
+        "{\"op\":\"resctrl\",\"mark\":\"weir-\"}",
+        "{\"op\":\"resctrl\",\"mark\":\"weir-/../theirs\"}",
         &NOTE.replace("info/L3_MON/mbm_total_bytes_config", "../../../victim"),
-        "{\"mark\":7}",
+        "{\"op\":\"resctrl\",\"mark\":7}",
+        "{\"mark\":\"weir-7-ab\"}",
         "\u{0}",
-        "",
     ] {
         killed(&fake, note);
         let report = reset(&fake.roots()).unwrap();
         assert_eq!(report.problems.len(), 1, "{note}: {report:?}");
         assert!(reset(&fake.roots()).unwrap().is_empty(), "it is put aside");
+        assert_eq!(fake.read("run/weir/counting.damaged"), format!("{note}\n"));
     }
-    killed(&fake, &" ".repeat(70_000));
-    assert!(!reset(&fake.roots()).unwrap().is_clean());
-    fake.remove(OWED);
-    std::os::unix::fs::symlink(fake.path("victim"), fake.path(OWED)).unwrap();
+    std::os::unix::fs::symlink(fake.path("victim"), fake.path(JOURNAL)).unwrap();
     assert!(!reset(&fake.roots()).unwrap().is_clean());
     assert_eq!(groups(&fake), ["theirs-0"]);
     assert_eq!(fake.read("victim"), "precious");

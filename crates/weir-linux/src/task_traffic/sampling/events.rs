@@ -5,7 +5,6 @@ use crate::counters::pmu::{Machine, Tapped};
 use weir_core::Missing;
 use weir_events::{Config, Sample, Table, tables};
 
-/// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChosenSampler {
     /// For people: what it is and what it leaves out.

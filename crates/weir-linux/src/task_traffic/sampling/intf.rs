@@ -28,7 +28,6 @@ pub(super) fn all(some: &[memory_range]) -> memory_ranges {
 /// Samples of a cgroup or a process, by place.
 pub(super) type SampleCounts = [u64; PLACES];
 
-/// Adds up what CPUs have.
 pub(super) fn taken(rows: &[Vec<u8>]) -> SampleCounts {
     let mut sum = SampleCounts::default();
     for row in rows {

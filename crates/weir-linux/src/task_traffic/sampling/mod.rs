@@ -26,6 +26,7 @@ use crate::kernel::clock::now;
 use crate::kernel::privilege::next_move;
 use crate::kernel::skeletons::samples::types::sample_stats;
 use crate::options::{Options, Roots};
+use crate::workloads::cgroups::walk::Delegated;
 use events::ChosenSampler;
 use program::SamplingProgram;
 use std::collections::BTreeSet;
@@ -35,13 +36,13 @@ use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::{Fact, Group, TaskEvent};
 use weir_core::{GroupId, Missing, Nanos};
 
-/// The fact's name.
 const FACT: &str = "attribution.sampling";
-/// From which part of a set-point on samples are taken.
+/// Samples are taken from this part of a set-point on. Far below it no workload is limited, and no share
+/// decides anything.
 const NEAR_RATIO: f64 = 0.5;
-/// How long no device may be near before samples are not taken any more.
+/// Samples are not taken any more after no device has been near for so long.
 const OFF_AFTER: Nanos = Nanos::from_millis(2000);
-/// How long shares are believed after that.
+/// Shares are believed for so long after the last sample.
 const HELD: Nanos = Nanos::from_millis(10_000);
 /// The first Linux that has the sample ready when the program runs.
 const KERNEL: (u32, u32) = (6, 3);
@@ -91,7 +92,6 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((next()?, next()?))
 }
 
-/// For `weir doctor`.
 pub(super) fn fact(options: &Options) -> Fact {
     let can = |chosen: ChosenSampler| {
         format!(
@@ -151,11 +151,12 @@ impl Samples {
         let ranges = memory::ranges(&self.roots, &self.groups);
         let watched = ranges.and_then(|ranges| {
             self.program.watch(&ranges)?;
-            match ranges.is_empty() {
-                true => Err(Missing::NotSupported(
+            if ranges.is_empty() {
+                Err(Missing::NotSupported(
                     "no memory of a device is online as a node".into(),
-                )),
-                false => Ok(()),
+                ))
+            } else {
+                Ok(())
             }
         });
         self.trouble = watched.err();
@@ -206,6 +207,10 @@ impl TrafficSource for Samples {
             self.program.switch(false);
             self.off_at = at;
         }
+    }
+
+    fn follow_delegated(&mut self, delegated: &Delegated) {
+        self.program.follow_delegated(delegated);
     }
 
     fn refresh(&mut self, _: &BTreeSet<Key>) -> u64 {
@@ -260,9 +265,10 @@ impl TrafficSource for Samples {
         notes.extend(self.trouble.clone().map(note));
         if let Some(age) = self.age() {
             let sec = age.0 / 1_000_000_000;
-            let held = match age.0 <= HELD.0 {
-                true => "shares are of before",
-                false => "shares are by CPU time and memory",
+            let held = if age.0 <= HELD.0 {
+                "shares are of before"
+            } else {
+                "shares are by CPU time and memory"
             };
             let why = format!("off for {sec} s, as no device is near its set-point: {held}");
             notes.push(note(Missing::NotSupported(why)));

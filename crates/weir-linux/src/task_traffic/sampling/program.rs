@@ -10,6 +10,7 @@ use crate::kernel::clock::now;
 use crate::kernel::skeletons::samples::types::{memory_range, sample_stats};
 use crate::kernel::skeletons::samples::{SamplesSkel, SamplesSkelBuilder};
 use crate::options::{By, Roots};
+use crate::workloads::cgroups::walk::Delegated;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,13 +67,20 @@ impl SamplingProgram {
         self.on
     }
 
-    /// Lets all CPUs sample, or none.
     pub(super) fn switch(&mut self, on: bool) {
         self.on = on;
         for (cpu, tap) in &mut self.taps {
             if let Err(why) = tap.switch(on) {
                 tracing::warn!(cpu, on, %why, "sampling is not switched");
             }
+        }
+    }
+
+    /// What runs below these cgroups counts for them.
+    pub(super) fn follow_delegated(&mut self, delegated: &Delegated) {
+        let maps = &mut self.skel.maps;
+        if let Some(bss) = &mut maps.bss_data {
+            bpf::follow_delegated!(maps.delegated_cgroups, bss, delegated);
         }
     }
 

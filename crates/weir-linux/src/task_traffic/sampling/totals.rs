@@ -14,7 +14,8 @@ const NEW_RATIO: f64 = 0.2;
 struct SampleAccount {
     last: SampleCounts,
     bytes: [f64; PLACES],
-    /// Of one reading, lately.
+    /// Bytes that one reading adds, smoothed over the last readings. Where there are no samples, a reading
+    /// adds this.
     lately: [f64; PLACES],
 }
 
@@ -65,7 +66,7 @@ impl SampleTotals {
         Ok(account.sums())
     }
 
-    /// Nothing is known any more.
+    /// Forgets what was sampled lately: nothing is known any more.
     pub(super) fn skip(&mut self, key: Key, taken: &SampleCounts) {
         if let Some(account) = self.accounts.get_mut(&key) {
             account.last = *taken;

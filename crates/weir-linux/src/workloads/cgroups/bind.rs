@@ -53,9 +53,7 @@ pub fn bind_self(node: u32) -> Result<(), LinuxError> {
 /// What was bound, and what was there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The cgroup, escaped.
     pub cgroup: String,
-    /// Processes in it.
     pub processes: usize,
     /// What `cpuset.mems` was; empty is "whatever is above".
     pub before: String,

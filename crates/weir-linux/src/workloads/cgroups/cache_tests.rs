@@ -109,7 +109,7 @@ fn files_of_what_is_settled_stay_open_while_there_is_room() {
 fn kept_files_are_given_back_and_a_weir_that_limits_keeps_none() {
     for is_for_limits in [true, false] {
         let fake = Fake::new();
-        // Of each of four cgroups its list and its process.
+        // Each of four cgroups has its list and its process read.
         let budget = Budget::new(8);
         let has_room = || budget.has_room(Rank::EachTick);
         let discovery = discovery_with(&fake, false, &[]).for_limits(is_for_limits);

@@ -9,7 +9,7 @@
 //! threaded cgroup with all threads of its processes, and `cpu` is a threaded controller ([`Domain`]).
 
 use crate::kernel::files::{
-    Buffer, for_each_dir, open_beneath, open_dir, open_path_dir, read_long,
+    Buffer, for_each_dir, inode, open_beneath, open_dir, open_path_dir, read_long,
 };
 use crate::kernel::parse::cgroup::pids;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,6 @@ const FILE: &str = "cgroup.type";
 const LIST_MAX: usize = 4 << 20;
 /// Most cgroups of one threaded domain: 4096 virtual CPUs, and as many other threads.
 const BELOW_MAX: usize = 8192;
-/// Most threads of a process.
 const THREADS_MAX: usize = 100_000;
 
 /// Whether the cgroups below `dir` are threaded, so that all their threads count for `dir`.
@@ -65,8 +64,8 @@ pub(crate) enum Domain {
 }
 
 impl Domain {
-    /// Of the domain `dir` with cgroups of these names right below it. What cannot be read is not known to be
-    /// whole.
+    /// Reads the domain `dir`, which has cgroups of these names right below it. What cannot be read is not
+    /// known to be whole.
     pub(crate) fn of(
         dir: &OwnedFd,
         names: &[Vec<u8>],
@@ -150,10 +149,20 @@ pub(crate) fn processes(
 /// A list that cannot be read or is none, or [`Errno::TOOBIG`] for more cgroups than a domain may have.
 pub(crate) fn threads(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
     let dir = dir.as_fd();
-    let mut found = list(dir)?;
-    if !is_threaded_domain(dir, buffer) && !is_threaded(dir, buffer) {
-        return Ok(found);
+    if is_threaded_domain(dir, buffer) || is_threaded(dir, buffer) {
+        threads_within(dir)
+    } else {
+        list(dir)
     }
+}
+
+/// Ids of all threads of a cgroup and of all cgroups below it: of a workload that counts with these.
+///
+/// # Errors
+/// As [`threads`].
+pub(crate) fn threads_within(dir: impl AsFd) -> Result<Vec<u32>, Errno> {
+    let dir = dir.as_fd();
+    let mut found = list(dir)?;
     let mut waiting: Vec<OwnedFd> = below(dir)?;
     let mut count = 0;
     while let Some(dir) = waiting.pop() {
@@ -179,6 +188,10 @@ fn list(dir: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
 
 fn below(dir: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, Errno> {
     let mut names = Vec::new();
+    // Its own `.` and the entry in its parent: there are none.
+    if inode(dir)?.st_nlink == 2 {
+        return Ok(Vec::new());
+    }
     for_each_dir(dir, BELOW_MAX, |name| names.push(name.to_vec()))?;
     // One that cannot be opened was removed meanwhile.
     Ok(names
@@ -219,6 +232,8 @@ mod tests {
         };
         assert_eq!(of("/vm"), [10, 11, 12, 13]);
         assert_eq!(of("/plain"), [20]);
+        let plain = open_beneath(&root, b"/plain").unwrap();
+        assert_eq!(threads_within(&plain).unwrap(), [20, 21]);
     }
 
     #[test]

@@ -145,7 +145,8 @@ pub(crate) fn without_cpu_max(roots: &Roots, rules: &Rules) -> Option<Unlimitabl
     let (root, proc) = (open_root(&roots.cgroup).ok()?, open_root(&roots.proc).ok()?);
     let (mut buffer, mut others) = (Buffer::new(), Buffer::new());
     let (mut all, mut refused) = (0usize, Vec::new());
-    for_each_cgroup(&root, &proc, &mut buffer, |path, found| {
+    let delegation = rules.delegation(&root);
+    for_each_cgroup(&root, &proc, &delegation, &mut buffer, |path, found| {
         let Ok(Visited::Leaf(dir, _)) = found else {
             return;
         };
@@ -231,18 +232,20 @@ impl Way<'_> {
                 needs,
             });
         }
-        let manager = match above.iter().any(|name| name.starts_with(b"user@")) {
-            true => "systemctl --user",
-            false => "systemctl",
+        let manager = if above.iter().any(|name| name.starts_with(b"user@")) {
+            "systemctl --user"
+        } else {
+            "systemctl"
         };
         let setting = self.controller.setting;
         // What a shell would understand otherwise is not for pasting.
         let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"@:._-".contains(b);
         let key = setting.split('=').next().unwrap_or(setting);
         Some(NextMove {
-            act: match unit.iter().all(is_plain) {
-                true => Act::Command(format!("{manager} set-property {name} {setting}")),
-                false => Act::Deed(format!("set {setting} in that unit")),
+            act: if unit.iter().all(is_plain) {
+                Act::Command(format!("{manager} set-property {name} {setting}"))
+            } else {
+                Act::Deed(format!("set {setting} in that unit"))
             },
             why: format!("systemd hands it to {name} where that unit has {key}="),
             needs,
@@ -261,12 +264,13 @@ impl Way<'_> {
         }
         let (from, controller) = (self.name(end), self.controller.name);
         Ok(NextMove {
-            act: Act::Deed(match end == last {
-                true => format!("write +{controller} to that of {from}"),
-                false => format!(
+            act: Act::Deed(if end == last {
+                format!("write +{controller} to that of {from}")
+            } else {
+                format!(
                     "write +{controller} to that of each level from {from} to {}",
                     self.name(last)
-                ),
+                )
             }),
             why: "no level from there on hands it down".into(),
             needs: Precondition::Seen(

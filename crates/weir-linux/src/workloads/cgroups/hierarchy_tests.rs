@@ -21,7 +21,6 @@ fn lacking(fake: &Fake, name: &str) -> (String, String) {
     (why, next_move.unwrap_or_default())
 }
 
-/// Its next move as it is printed.
 fn words(fact: &Fact) -> String {
     fact.next_move.as_ref().unwrap().to_string()
 }

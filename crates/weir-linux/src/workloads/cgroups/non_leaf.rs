@@ -43,7 +43,6 @@ pub(crate) struct Outside {
     read_at: Option<Nanos>,
 }
 
-/// What [`Outside::read`] works with.
 pub(crate) struct Lists<'a, I> {
     pub(crate) tree: &'a CgroupTree,
     pub(crate) proc: &'a OwnedFd,
@@ -51,10 +50,11 @@ pub(crate) struct Lists<'a, I> {
     pub(crate) at: Nanos,
     /// Processes of leaves, where the lists of leaves were read.
     pub(crate) in_leaves: I,
+    /// The list of a delegated cgroup was read just now: what has left it for one below must be found.
+    pub(crate) is_due: bool,
 }
 
 impl Outside {
-    /// Reads which processes are there.
     pub(crate) fn read(
         &mut self,
         lists: Lists<'_, impl Iterator<Item = u32>>,
@@ -69,7 +69,8 @@ impl Outside {
             self.in_root = pids;
         }
         // Most have none.
-        let is_good = |then: Nanos| at.0.saturating_sub(then.0) < OWNER_EVERY.0;
+        let is_due = lists.is_due;
+        let is_good = |then: Nanos| !is_due && at.0.saturating_sub(then.0) < OWNER_EVERY.0;
         match how {
             PidSource::NewOnes => return,
             PidSource::Lists if self.read_at.is_some_and(is_good) => return,
@@ -93,11 +94,16 @@ impl Outside {
             .find(candidates.into_iter(), tree, lists.proc, buffer);
     }
 
-    /// All of them.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
         let in_inner = self.in_inner.iter().flat_map(|(_, pids)| pids);
         let listed = self.in_root.iter().chain(in_inner);
-        listed.chain(&self.unlisted.pids).copied()
+        let delegated = self.unlisted.delegated.values().flatten();
+        listed.chain(&self.unlisted.pids).chain(delegated).copied()
+    }
+
+    /// Those below the delegated cgroup with this id.
+    pub(crate) fn below(&self, id: u64) -> &[u32] {
+        self.unlisted.delegated.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// Those with memory on a device, as workloads, and what there is to say of them.
@@ -105,7 +111,7 @@ impl Outside {
         let of_inner = |inner: &Arc<Inner>, pids: &[u32], has_hidden, why| {
             let members = users(with, pids);
             let source = WorkloadSource::Inner(Arc::clone(inner));
-            watched(with, &members, has_hidden, (inner.id.clone(), source, why))
+            watched(with, &members, has_hidden, inner.id.clone(), source, why)
         };
         let below = |(inner, pids): &(Arc<Inner>, Vec<u32>)| {
             of_inner(inner, pids, has_hidden(pids), Excluded::Inner)
@@ -165,7 +171,7 @@ fn set(
     let numbered: Vec<_> = members.iter().map(|(p, m)| (*p, m.start_ticks)).collect();
     set.follow(&numbered);
     let source = WorkloadSource::Set(Arc::clone(set));
-    watched(with, &members, false, (WorkloadId::new(id), source, why))
+    watched(with, &members, false, WorkloadId::new(id), source, why)
 }
 
 /// Where workloads are processes: those of other PID namespaces, of which nothing is known.
@@ -215,12 +221,15 @@ fn watched(
     with: &Classifier<'_>,
     members: &[(u32, &CachedProcess)],
     has_hidden: bool,
-    (id, source, why): (WorkloadId, WorkloadSource, Excluded),
+    id: WorkloadId,
+    source: WorkloadSource,
+    why: Excluded,
 ) -> Option<Watched> {
     let pids: Vec<u32> = members.iter().map(|(pid, _)| *pid).collect();
-    let resident = match has_hidden {
-        true => Resident::hidden(),
-        false => with.members.resident(&pids),
+    let resident = if has_hidden {
+        Resident::hidden()
+    } else {
+        with.members.resident(&pids)
     };
     let uses = uses(with.groups, &resident, with.at);
     (!uses.is_empty()).then(|| Watched {

@@ -36,7 +36,6 @@ pub(crate) struct PodLogs {
 type DirTime = Option<(i64, i64)>;
 
 impl PodLogs {
-    /// None is read yet.
     pub(crate) fn of(roots: &Roots) -> PodLogs {
         PodLogs {
             pods: roots.log.join("pods"),
@@ -45,7 +44,6 @@ impl PodLogs {
         }
     }
 
-    /// The names of now.
     pub(crate) fn names(&mut self) -> Arc<PodNames> {
         let now = [changed(&self.pods), changed(&self.containers)];
         if self.read_at != Some(now) {
@@ -74,7 +72,8 @@ fn entries(dir: &Path) -> impl Iterator<Item = String> {
     list.filter_map(|entry| entry.ok()?.file_name().into_string().ok())
 }
 
-/// `NAMESPACE_POD_UID`: a UID, and its pod.
+/// A pod's UID and its names, from `NAMESPACE_POD_UID`. A UID has 36 characters as a UUID, and 32 where it is
+/// a hash without dashes.
 fn pod(name: &str) -> Option<(String, PodName)> {
     let mut parts = name.split('_');
     let (namespace, pod, uid) = (parts.next()?, parts.next()?, parts.next()?);

@@ -3,7 +3,8 @@
 //! leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint").
 //! Elsewhere they may live in inner ones too ([`crate::workloads::cgroups::inner`]). A threaded domain counts
 //! as a leaf, and has all that is below it; or the cgroups right below it count, where each process is whole
-//! in one of them ([`crate::workloads::cgroups::cgroup_type`]).
+//! in one of them ([`crate::workloads::cgroups::cgroup_type`]). A delegated cgroup counts as a leaf too
+//! ([`super::walk::Delegation`]).
 //!
 //! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
 //! plenty, its directory, so that its other files are opened without a path. When descriptors run
@@ -21,7 +22,7 @@
 use super::cgroup_type;
 use super::inner::Inner;
 pub(crate) use super::walk::LeafKind;
-use super::walk::{Visited, for_each_cgroup};
+use super::walk::{Delegated, Delegation, Visited, delegated_at, for_each_cgroup};
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::{Budget, Kept, Rank, is_want};
 use crate::kernel::files::{
@@ -29,6 +30,7 @@ use crate::kernel::files::{
 };
 use crate::kernel::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants, pids};
 use crate::kernel::parse::{Malformed, decimal};
+use crate::workloads::exclude::Rules;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +74,7 @@ impl Trouble {
         Trouble::Other(Missing::Lost(format!("{what}: {error}")))
     }
 
-    /// As the absence of a value of `what`.
+    /// The reason why a value of `what` is missing.
     pub(crate) fn into_missing(self, what: &str) -> Missing {
         match self {
             Trouble::Gone => Missing::Lost(format!("{what}: went away")),
@@ -82,7 +84,6 @@ impl Trouble {
     }
 }
 
-/// One leaf.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     pub(crate) id: WorkloadId,
@@ -127,7 +128,6 @@ impl Leaf {
         use_it(open_same(root, &self.path, self.inode)?.as_fd())
     }
 
-    /// CPU time and throttling.
     pub(crate) fn cpu_stat(
         &self,
         root: BorrowedFd<'_>,
@@ -186,7 +186,6 @@ impl Leaf {
         self.kind != LeafKind::Container
     }
 
-    /// Path of the cgroup right above it.
     fn domain(&self) -> &[u8] {
         let end = self.path.iter().rposition(|b| *b == b'/').unwrap_or(0);
         self.path.get(..end).unwrap_or_default()
@@ -203,7 +202,6 @@ impl Leaf {
         self.with_dir(root, |dir| files::open_file(dir, LIST))
     }
 
-    /// The limit now in force.
     pub(crate) fn cpu_max(
         &self,
         root: BorrowedFd<'_>,
@@ -232,6 +230,7 @@ pub(crate) struct CgroupTree {
     /// Threaded domains that are no workloads, with their inode numbers.
     domains: BTreeMap<Vec<u8>, u64>,
     proc: Arc<OwnedFd>,
+    delegation: Box<Delegation>,
     budget: Arc<Budget>,
     descendants: Option<u64>,
     walked_at: Option<Nanos>,
@@ -245,8 +244,10 @@ impl CgroupTree {
         proc: Arc<OwnedFd>,
         budget: Arc<Budget>,
     ) -> Result<Self, Errno> {
+        let root = open_root(path)?;
         Ok(CgroupTree {
-            root: Arc::new(open_root(path)?),
+            delegation: Box::new(Delegation::below(&root)),
+            root: Arc::new(root),
             leaves: BTreeMap::new(),
             inner: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -258,11 +259,17 @@ impl CgroupTree {
         })
     }
 
+    /// The tree with the rules by which delegated cgroups are split.
+    pub(crate) fn by_rules(mut self, rules: &Rules) -> Self {
+        self.delegation = Box::new(rules.delegation(&self.root));
+        self
+    }
+
     pub(crate) fn root(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.root)
     }
 
-    /// In the order of their paths.
+    /// The leaves, in the order of their paths.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
         self.leaves.values()
     }
@@ -281,6 +288,15 @@ impl CgroupTree {
         lists.contains(&true) || self.domains.contains_key(path)
     }
 
+    /// The delegated cgroup that the cgroup with this path lies in, or is.
+    pub(crate) fn delegated_at(&self, path: &[u8]) -> Option<&Arc<Leaf>> {
+        delegated_at(&self.leaves, path)
+    }
+
+    pub(crate) fn delegated(&self) -> Delegated {
+        Delegated::among(self.leaves.values())
+    }
+
     /// The ids of all cgroups with a list of processes.
     pub(crate) fn ids(&self) -> BTreeSet<u64> {
         let leaves = self.leaves.values().map(|leaf| leaf.inode);
@@ -290,7 +306,6 @@ impl CgroupTree {
         leaves.chain(inner).chain(domains).chain(root).collect()
     }
 
-    /// What the last walk could not read.
     pub(crate) fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
@@ -332,6 +347,12 @@ impl CgroupTree {
         }
     }
 
+    /// Walks through the tree and makes the list of leaves anew.
+    ///
+    /// A leaf that is still the same cgroup, by its inode, stays the same value, with its open files: others
+    /// hold it. What could not be opened for want of descriptors or memory says nothing about the cgroup;
+    /// what was known there stays known, and the walk is made again. Dropped instead, as at first, its limits
+    /// were released as if the cgroups were gone.
     fn walk(&mut self, buffer: &mut Buffer) {
         let old = std::mem::take(&mut self.leaves);
         let mut leaves = BTreeMap::new();
@@ -339,34 +360,42 @@ impl CgroupTree {
         let old_domains = std::mem::take(&mut self.domains);
         let mut wants = Vec::new();
         let budget = &self.budget;
-        self.skipped = for_each_cgroup(&self.root, &self.proc, buffer, |path, found| {
-            let found = match found {
-                Ok(Visited::Inner { inode, below }) => {
-                    let inner = inner_at(path, inode, below, old_inner.get(path));
-                    self.inner.insert(path.to_vec(), inner);
-                    return;
-                }
-                Ok(Visited::DomainOfContainers { inode }) => {
-                    self.domains.insert(path.to_vec(), inode);
-                    return;
-                }
-                Ok(Visited::Leaf(dir, kind)) => inode(&dir).map(|stat| (stat.st_ino, dir, kind)),
-                Err(e) => Err(e),
-            };
-            let (inode, dir, kind) = match found {
-                Ok(found) => found,
-                Err(e) => return wants.push((path.to_vec(), e)),
-            };
-            let known = old
-                .get(path)
-                .filter(|leaf| leaf.inode == inode && leaf.kind == kind && !leaf.is_gone())
-                .filter(|leaf| !leaf.is_cold() || !budget.has_room(Rank::EachTick));
-            let leaf = match known {
-                Some(leaf) => Arc::clone(leaf),
-                None => Arc::new(new_leaf(path, inode, kind, dir, budget)),
-            };
-            leaves.insert(path.to_vec(), leaf);
-        });
+        self.skipped = for_each_cgroup(
+            &self.root,
+            &self.proc,
+            &self.delegation,
+            buffer,
+            |path, found| {
+                let found = match found {
+                    Ok(Visited::Inner { inode, below }) => {
+                        let inner = inner_at(path, inode, below, old_inner.get(path));
+                        self.inner.insert(path.to_vec(), inner);
+                        return;
+                    }
+                    Ok(Visited::DomainOfContainers { inode }) => {
+                        self.domains.insert(path.to_vec(), inode);
+                        return;
+                    }
+                    Ok(Visited::Leaf(dir, kind)) => {
+                        inode(&dir).map(|stat| (stat.st_ino, dir, kind))
+                    }
+                    Err(e) => Err(e),
+                };
+                let (inode, dir, kind) = match found {
+                    Ok(found) => found,
+                    Err(e) => return wants.push((path.to_vec(), e)),
+                };
+                let known = old
+                    .get(path)
+                    .filter(|leaf| leaf.inode == inode && leaf.kind == kind && !leaf.is_gone())
+                    .filter(|leaf| !leaf.is_cold() || !budget.has_room(Rank::EachTick));
+                let leaf = match known {
+                    Some(leaf) => Arc::clone(leaf),
+                    None => Arc::new(new_leaf(path, inode, kind, dir, budget)),
+                };
+                leaves.insert(path.to_vec(), leaf);
+            },
+        );
         if let Some((_, error)) = wants.first() {
             let error = *error;
             let before = leaves.len();
@@ -391,7 +420,8 @@ impl CgroupTree {
     }
 }
 
-/// Of what begins with `path`: whether it is that cgroup or below it, and no sibling with a longer name.
+/// Whether `known`, which begins with `path`, is that cgroup or lies below it, and is no sibling with a
+/// longer name.
 fn is_below(path: &[u8], known: &[u8]) -> bool {
     matches!(known.get(path.len()), None | Some(b'/'))
 }

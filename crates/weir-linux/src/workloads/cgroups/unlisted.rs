@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! all processes − lists of cgroups ─► /proc/PID/cgroup ─┬─► listed: it is newer than the list
+//!                                                       ├─► below a delegated cgroup: it is that one's
 //!                                                       ├─► below our root, not seen by the walk: when found twice
 //!                                                       └─► outside of our root
 //! ```
@@ -17,27 +18,29 @@ use crate::kernel::files::{Buffer, for_each_dir, open_beneath};
 use crate::kernel::parse::decimal;
 use crate::kernel::parse::process::cgroup_path;
 use rustix::fd::{AsFd, OwnedFd};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most entries of `/proc`.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// These processes.
 #[derive(Default)]
 pub(crate) struct Unlisted {
     pub(crate) pids: Vec<u32>,
+    /// Those in cgroups below delegated ones, by the id of the delegated one.
+    pub(crate) delegated: BTreeMap<u64, Vec<u32>>,
     /// Found once below our root.
     suspects: BTreeSet<u32>,
     /// The cgroup of one of them, as `/proc` reports it.
     example: String,
 }
 
-/// Where the cgroup of a process is.
 enum Place {
     Listed,
-    /// Below our root, with its path.
+    /// In a delegated cgroup, with the id of that.
+    Delegated(u64),
+    /// It lies below our root, at this path.
     NotWalked(Vec<u8>),
-    /// With its path as `/proc` reports it.
+    /// It lies outside, at this path as `/proc` reports it.
     Outside(Vec<u8>),
 }
 
@@ -51,10 +54,15 @@ impl Unlisted {
         buffer: &mut Buffer,
     ) {
         self.pids.clear();
+        self.delegated.clear();
         let before = std::mem::take(&mut self.suspects);
         for pid in candidates {
             let path = match place(pid, tree, proc, buffer) {
                 Place::Listed => None,
+                Place::Delegated(id) => {
+                    self.delegated.entry(id).or_default().push(pid);
+                    None
+                }
                 Place::Outside(path) => Some(path),
                 Place::NotWalked(path) => {
                     self.suspects.insert(pid);
@@ -68,13 +76,11 @@ impl Unlisted {
         }
     }
 
-    /// What there is to say of them.
     pub(crate) fn note(&self) -> String {
-        let next = match self.example.starts_with("/..") {
-            true => {
-                ": weir is in a cgroup namespace; run it in the host's (docker run --cgroupns=host)"
-            }
-            false => "",
+        let next = if self.example.starts_with("/..") {
+            ": weir is in a cgroup namespace; run it in the host's (docker run --cgroupns=host)"
+        } else {
+            ""
         };
         format!(
             "processes in cgroups that weir does not see, such as {}, use watched memory and cannot be limited{next}",
@@ -92,6 +98,10 @@ fn place(pid: u32, tree: &CgroupTree, proc: &OwnedFd, buffer: &mut Buffer) -> Pl
     let Ok(path) = cgroup_path(text).map(<[u8]>::to_vec) else {
         return Place::Listed;
     };
+    // This includes one that came from below since the list of the delegated cgroup itself was read.
+    if let Some(leaf) = tree.delegated_at(&path) {
+        return Place::Delegated(leaf.inode);
+    }
     if path == b"/" || tree.knows(&path) {
         return Place::Listed;
     }

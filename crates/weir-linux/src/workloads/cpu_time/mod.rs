@@ -20,7 +20,7 @@
 pub(crate) mod bpf;
 pub(crate) mod rate;
 
-use crate::counters::idle_groups::Quiet;
+use crate::counters::idle_groups::IdleGroups;
 use crate::kernel::clock::{self, now};
 use crate::kernel::files::Buffer;
 use crate::workloads::cgroups::inner::Inner;
@@ -53,7 +53,6 @@ pub(crate) struct CpuTimeReader<'a> {
     pub(crate) own_proc: bool,
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) skipped: &'a mut Vec<Skipped>,
-    /// A workload was found to be gone.
     pub(crate) vanished: bool,
 }
 
@@ -98,6 +97,10 @@ impl CpuTimeReader<'_> {
         }
     }
 
+    /// CPU time of one process, by its clock or its `stat`.
+    ///
+    /// A process with another start is a later one with the same id, and counts as gone. How long it was held
+    /// back is known only while weir limits its cgroup, because the kernel counts that for cgroups.
     fn process<H: ThrottledCgroup>(
         &mut self,
         id: &WorkloadId,
@@ -143,9 +146,10 @@ impl CpuTimeReader<'_> {
                 Reading::missing(now(), why),
             );
         }
-        let cpu = set.cpu(|(pid, start_ticks)| match self.own_proc {
-            true => clock::process_cpu(pid),
-            false => {
+        let cpu = set.cpu(|(pid, start_ticks)| {
+            if self.own_proc {
+                clock::process_cpu(pid)
+            } else {
                 let stat = read_stat(self.proc, pid, self.buffer).ok();
                 let stat = stat.filter(|stat| stat.start_ticks == start_ticks);
                 stat.map(|stat| cpu_of(&stat))
@@ -217,7 +221,6 @@ pub(crate) struct CpuTimeRequest<'a, H> {
     pub(crate) swept: Option<Times>,
 }
 
-/// Whether a workload may rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Repose {
     /// It may not.
@@ -233,8 +236,8 @@ pub(crate) enum Repose {
 pub(crate) fn requests<'a, H>(
     view: &'a View,
     holds: &'a BTreeMap<WorkloadId, H>,
-    rests: &mut IdleSkips,
-    quiet: &Quiet,
+    idle_skips: &mut IdleSkips,
+    idle: &IdleGroups,
 ) -> Vec<CpuTimeRequest<'a, H>> {
     let mut requests = Vec::with_capacity(view.workloads.len());
     let mut holds = holds.iter().peekable();
@@ -252,7 +255,7 @@ pub(crate) fn requests<'a, H>(
         let repose = match hold {
             Some(_) => Repose::Awake,
             None if watched.uses.is_empty() => Repose::Idle,
-            None if quiet.are(&watched.uses) => Repose::Quiet,
+            None if idle.hold_all(&watched.uses) => Repose::Quiet,
             None => Repose::Awake,
         };
         requests.push(CpuTimeRequest {
@@ -260,14 +263,13 @@ pub(crate) fn requests<'a, H>(
             watched,
             hold,
             repose,
-            is_resting: rests.may_rest(place, repose, at),
+            is_resting: idle_skips.may_rest(place, repose, at),
             swept: None,
         });
     }
     requests
 }
 
-/// The kind of thing a workload is.
 pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     match watched.source {
         WorkloadSource::Cgroup(_) | WorkloadSource::Set(_) | WorkloadSource::Inner(_) => {
@@ -283,7 +285,6 @@ pub(crate) struct IdleSkips {
     of: Vec<Rest>,
 }
 
-/// One workload's.
 #[derive(Default)]
 struct Rest {
     /// Its state at the last read.
@@ -308,14 +309,12 @@ impl Rest {
 }
 
 impl IdleSkips {
-    /// Those of the first view.
     pub(crate) fn of(view: &View) -> Self {
         let mut rests = IdleSkips::default();
         rests.follow(&View::default(), view);
         rests
     }
 
-    /// Makes the list follow a new view.
     pub(crate) fn follow(&mut self, old: &View, new: &View) {
         let mut before = old.workloads.iter().zip(std::mem::take(&mut self.of));
         let mut next = before.next();

@@ -15,7 +15,6 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// The first reading.
     pub(crate) fn new(at: Nanos, cpu: Nanos) -> Self {
         Spent {
             at,
@@ -24,7 +23,6 @@ impl Spent {
         }
     }
 
-    /// A later one.
     pub(crate) fn note(&mut self, at: Nanos, cpu: Nanos) {
         let span = at.0.saturating_sub(self.at.0);
         if span >= APART.0 {

@@ -140,12 +140,13 @@ fn a_new_view_knows_which_workloads_rest() {
         if seen.workloads.iter().any(|w| w.id.as_str() == "/a.service") {
             assert!(
                 platform
-                    .rests()
+                    .workloads
+                    .idle_skips
                     .of
                     .iter()
                     .any(|rest| rest.idle_reads >= REST_AFTER)
             );
-            assert_eq!(platform.rests().of.len(), seen.workloads.len());
+            assert_eq!(platform.workloads.idle_skips.of.len(), seen.workloads.len());
             return;
         }
         assert!(tick < 3000, "discovery never found it");

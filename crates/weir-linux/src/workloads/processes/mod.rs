@@ -50,7 +50,6 @@ const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
 /// Why it is not known what such a process has.
 pub(crate) const HIDDEN: &str = "processes in another PID namespace are not seen";
 
-/// A process.
 #[derive(Debug)]
 pub(crate) struct CachedProcess {
     pub(crate) start_ticks: u64,
@@ -59,10 +58,9 @@ pub(crate) struct CachedProcess {
     pub(crate) is_kernel: bool,
     /// Whether one of its threads is.
     pub(crate) real_time: bool,
-    /// CPU time.
     pub(crate) spent: Spent,
     memory: ReachableMemory,
-    /// Of its files on watched nodes, by hashes.
+    /// Hashes of the names of its files that have pages on watched nodes.
     names: Vec<u64>,
     /// Another process has had a file of such a name.
     has_namesake: bool,
@@ -82,7 +80,6 @@ enum ReachableMemory {
     Missing(Missing),
 }
 
-/// All processes weir has met.
 pub(crate) struct ProcessCache {
     proc: Arc<OwnedFd>,
     nodes: Vec<NodeId>,
@@ -96,7 +93,7 @@ pub(crate) struct ProcessCache {
     has_unread: bool,
     /// It must not wait for a CPU for long while it reads.
     pub(crate) hurries: bool,
-    /// The next scan is of those that have grown, too.
+    /// The next scan also reads the processes that have grown.
     is_searching: bool,
 }
 
@@ -353,7 +350,9 @@ impl ProcessCache {
         turn
     }
 
-    /// What these processes have together.
+    /// The memory that these processes have together. Private pages add up. A file's pages are counted once,
+    /// by the mapping that shows the most of them on a node, since processes that map the same file may show
+    /// the same pages. It is as old as the oldest scan that went into it.
     pub(crate) fn resident(&self, pids: &[u32]) -> Resident {
         let mut sum = Resident::default();
         let mut files: BTreeMap<(NodeId, MappedFile), u64> = BTreeMap::new();

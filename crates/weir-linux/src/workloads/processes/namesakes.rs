@@ -36,7 +36,6 @@ impl Namesakes {
 }
 
 impl ProcessCache {
-    /// What a process has mapped.
     pub(super) fn read_maps(&mut self, pid: u32) -> Result<NodePages, Missing> {
         let maps = numa_maps::read(&self.proc, pid, &self.nodes, &mut self.chunk)?;
         let names = maps.names();
@@ -50,9 +49,10 @@ impl ProcessCache {
         for other in others {
             self.tell_apart(other);
         }
-        Ok(match is_shared {
-            true => maps.by_identity(&self.proc, &mut self.chunk),
-            false => maps.by_name(),
+        Ok(if is_shared {
+            maps.by_identity(&self.proc, &mut self.chunk)
+        } else {
+            maps.by_name()
         })
     }
 

@@ -34,7 +34,8 @@ use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId};
 const TOLERANCE_BYTES: u64 = 16 << 20;
 /// Nor is less than one part in this many of what is in use.
 const TOLERANCE_PART: u64 = 50;
-/// Huge pages are many files, and seldom change.
+/// Time between two reads of the huge pages in use. There is a file for each size and node, and what they say
+/// changes seldom.
 const HUGE_PAGES_EVERY: Nanos = Nanos::from_millis(1000);
 /// Sizes of huge pages that a node may have.
 const SIZES_MAX: usize = 64;
@@ -92,12 +93,11 @@ pub(crate) struct NodeBalance {
     huge: BTreeMap<NodeId, (Nanos, HugePages)>,
     search: OwnerSearch,
     round: u64,
-    /// Where weir limits.
     growth: Option<NodeGrowth>,
 }
 
-/// Memory that has come since the last round of discovery. It may be of a workload that has just started, or
-/// of one that has grown: until the next round, which then is to come early, no figure there is known, and
+/// Memory that has come since the last round of discovery. It may belong to a workload that has just started,
+/// or to one that has grown: until the next round, which then is to come early, no figure there is known, and
 /// limits stand. A round takes CPU time from limited tasks: this is done at most once in [`SCAN_EVERY`], and
 /// no memory is read again for it.
 #[derive(Default)]
@@ -389,13 +389,13 @@ mod tests {
         assert!(balance.wants_round());
     }
 
-    /// Of one workload it is not known what it has.
+    /// It is not known what one of the workloads has.
     fn owned_by_none(view: &View) -> Vec<OwnedMemory> {
         let unknown = |of: &OwnedMemory| OwnedMemory { bytes: None, ..*of };
         view.owned.iter().map(unknown).collect()
     }
 
-    /// In MiB.
+    /// What is left without an owner, in MiB.
     fn unowned(balance: &mut NodeBalance, view: &View) -> Option<u64> {
         let mut skipped = Vec::new();
         let unowned = balance.read(view, &mut skipped, &mut Buffer::new());
@@ -404,7 +404,7 @@ mod tests {
         unowned.first().map(|memory| memory.bytes.0 / MIB)
     }
 
-    /// Of the node, in MiB, after the workloads of [`Fake::new`] (64 MiB there).
+    /// What is left of the node, in MiB, after the workloads of [`Fake::new`], which have 64 MiB there.
     fn left(fake: &Fake) -> Option<u64> {
         let view = discovery_with(fake, false, &[]).round(Nanos(SECOND));
         assert!(!watched(&view, FIO).uses.is_empty());
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(left(&fake), None, "nothing is known");
     }
 
-    /// Pages of a workload that has just come are of no workload at once, and are searched once.
+    /// Pages of a workload that has just come belong to no workload at first, and are searched for once.
     #[test]
     fn what_comes_between_two_looks_is_unowned_and_searched() {
         let fake = Fake::new();

@@ -9,7 +9,7 @@
 //! nothing: it is the process's own. `maps` is read only where another process has a file of one name with
 //! this one's on a watched node ([`super::namesakes`]).
 //!
-//! *What is of a file.* A private mapping of a file has copies of the pages that were written to. Each
+//! *What belongs to a file.* A private mapping of a file has copies of the pages that were written to. Each
 //! process has its own: they are no pages of the file.
 
 use crate::inventory::numa::missing;
@@ -275,7 +275,6 @@ fn others(proc: &OwnedFd, pid: u32) -> Vec<u32> {
     found
 }
 
-/// Adds to the sum of a node.
 pub(crate) fn add(sums: &mut BTreeMap<NodeId, u64>, node: NodeId, bytes: u64) {
     let sum = sums.entry(node).or_default();
     *sum = sum.saturating_add(bytes);

@@ -25,7 +25,6 @@ use weir_core::{Missing, Nanos, NodeId};
 /// Less than this on a node fits into the caches of CPUs, and makes no workload a user of the node.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// What `memory.numa_stat` said.
 #[derive(Debug)]
 pub(crate) struct Charged {
     at: Nanos,
@@ -86,7 +85,7 @@ pub(crate) fn read(
 }
 
 impl Charged {
-    /// With huge pages.
+    /// All of its bytes, huge pages included.
     fn bytes(&self) -> BTreeMap<NodeId, u64> {
         let mut bytes = self.all.clone();
         for (node, huge) in &self.huge {
@@ -95,7 +94,7 @@ impl Charged {
         bytes
     }
 
-    /// As what is resident, in place of what maps would say.
+    /// The charged bytes as resident ones, in place of what maps would say.
     pub(crate) fn resident(&self) -> Resident {
         Resident {
             at: Some(self.at),

@@ -10,13 +10,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use weir_core::{Missing, Nanos};
 
-/// Most threads that are read.
 const THREADS_MAX: usize = 4096;
 
 /// `USER_HZ`: `/proc/PID/stat` counts time in hundredths of a second (proc(5)).
 pub(crate) const NANOS_PER_TICK: u64 = 10_000_000;
 
-/// CPU time of all its threads.
 pub(crate) fn cpu_of(stat: &Stat) -> Nanos {
     Nanos(stat.cpu_ticks.saturating_mul(NANOS_PER_TICK))
 }
@@ -36,7 +34,6 @@ pub(crate) fn signs_of(stat: &Stat) -> ChangeSigns {
     }
 }
 
-/// Why a process could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It ended, or is not what it seems.

@@ -17,7 +17,6 @@ pub(crate) type Numbered = (u32, u64);
 /// In place of an id, for those in cgroups that weir does not see: the ids of these are not known.
 pub(crate) const UNLISTED: u64 = u64::MAX;
 
-/// The workload.
 #[derive(Debug)]
 pub(crate) struct ProcessSet {
     /// The id of the root cgroup, or [`UNLISTED`].
@@ -51,7 +50,6 @@ impl ProcessSet {
         }
     }
 
-    /// These have memory on a device now.
     pub(crate) fn follow(&self, processes: &[Numbered]) {
         let mut clocks = self.lock();
         let before = std::mem::take(&mut clocks.of);
@@ -59,7 +57,6 @@ impl ProcessSet {
         clocks.of = processes.iter().map(|p| (*p, as_before(p))).collect();
     }
 
-    /// Their numbers.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.lock().of.keys().map(|(pid, _)| *pid).collect()
     }

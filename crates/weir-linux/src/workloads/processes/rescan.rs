@@ -25,7 +25,9 @@ pub(crate) const SCAN_EVERY: Nanos = Nanos::from_millis(1500);
 const SCAN_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
 /// Longest while nothing shows a change.
 const SCAN_ANYWAY: Nanos = Nanos::from_millis(300_000);
-/// A scan may cost one part in this many of the time until the next.
+/// A scan may cost one part in this many of the time until the next. What counts is its CPU time and not its
+/// duration: a scan that waited for a CPU among ordinary tasks put off the next one by 28 s, and the device
+/// stood at 22.7 MB/s where 8.4 were wanted.
 const COST_PART: u64 = 100;
 /// More or fewer pages than this, and than one part in this many of all, are a great change.
 const GREAT_PAGES: u64 = 4096;
@@ -52,7 +54,6 @@ pub(crate) fn moved(proc: &OwnedFd, buffer: &mut Buffer) -> Option<u64> {
     moved_pages(buffer.read_once_at(proc, "vmstat").ok()?).ok()
 }
 
-/// What was known before a scan.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     at: Nanos,
@@ -60,7 +61,6 @@ struct Before {
     moved: Option<u64>,
 }
 
-/// When a process is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     at: Nanos,
@@ -68,7 +68,7 @@ pub(crate) struct Due {
     not_before: Nanos,
     /// Time between the last scan and the next.
     pause: Nanos,
-    /// As of when it was last met.
+    /// The signs when it was last met.
     signs: Option<ChangeSigns>,
     met_at: Nanos,
     /// They were the same when it was met before.
@@ -77,7 +77,7 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Of a process that was never scanned.
+    /// The schedule of a process that was never scanned: it is due at once.
     pub(crate) fn new(signs: Option<ChangeSigns>, met_at: Nanos) -> Due {
         Due {
             at: Nanos(0),
@@ -90,7 +90,6 @@ impl Due {
         }
     }
 
-    /// When it is due.
     pub(crate) fn at(&self) -> Nanos {
         self.at
     }
@@ -172,7 +171,7 @@ mod tests {
         due
     }
 
-    /// Of a process that has grown by less than an eighth, after a scan that found what the one before did.
+    /// The process has grown by less than an eighth, after a scan that found what the one before did.
     #[test]
     fn one_that_has_grown_is_due_when_memory_has_no_owner() {
         for (pages, is_due) in [(1000, true), (0, false)] {

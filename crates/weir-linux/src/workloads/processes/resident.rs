@@ -5,12 +5,11 @@ use super::HIDDEN;
 use std::collections::BTreeMap;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
 
-/// What a set of processes has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resident {
     /// The oldest scan that went into it.
     pub(crate) at: Option<Nanos>,
-    /// By node, with [`super::numa_maps::ELSEWHERE`].
+    /// Resident bytes by node. What lies on no watched node has the key [`super::numa_maps::ELSEWHERE`].
     pub(crate) bytes: BTreeMap<NodeId, u64>,
     /// The part of it in huge pages of hugetlb that maps show.
     pub(crate) huge: BTreeMap<NodeId, u64>,
@@ -21,7 +20,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// Of processes in another PID namespace.
+    /// What is known of processes in another PID namespace: nothing.
     pub(crate) fn hidden() -> Self {
         Resident {
             missing: Some(Missing::NotPermitted(HIDDEN.into())),

@@ -3,6 +3,7 @@
 //! limit may have to read those of ten thousand threads. The numbers must be those of our own `/proc`
 //! ([`is_own`]).
 
+use crate::kernel::parse::process::stat;
 use rustix::fd::AsFd;
 use rustix::fs::readlinkat;
 use rustix::io::Errno;
@@ -10,7 +11,6 @@ use rustix::io::Errno;
 pub(crate) const SCHED_OTHER: i32 = 0;
 pub(crate) const SCHED_BATCH: i32 = 3;
 pub(crate) const SCHED_IDLE: i32 = 5;
-/// Source: kernel, include/uapi/linux/sched.h.
 pub(crate) const SCHED_EXT: i32 = 7;
 /// Beside the policy: children start with the ordinary one.
 pub(crate) const RESET_ON_FORK: i32 = 0x4000_0000;
@@ -54,7 +54,7 @@ pub(crate) fn policy(tid: u32) -> Result<i32, Errno> {
     }
 }
 
-/// With the priority 0: for ordinary policies.
+/// Sets the policy with priority 0, which ordinary policies want.
 pub(crate) fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
     #[cfg(test)]
     if let Some(answer) = crate::fake::kernel::policy(tid, Some(policy)) {
@@ -68,6 +68,16 @@ pub(crate) fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
     if done < 0 { Err(last_error()) } else { Ok(()) }
 }
 
+/// When a thread was started, in ticks since boot: differs where its number was given to another one.
+pub(crate) fn start_ticks(tid: u32) -> Option<u64> {
+    #[cfg(test)]
+    if crate::fake::kernel::policy(tid, None).is_some() {
+        return Some(u64::from(tid));
+    }
+    let text = std::fs::read(format!("/proc/{tid}/stat")).ok()?;
+    Some(stat(&text).ok()?.start_ticks)
+}
+
 fn last_error() -> Errno {
     let code = std::io::Error::last_os_error().raw_os_error();
     Errno::from_raw_os_error(code.unwrap_or(libc::EIO))
@@ -76,6 +86,25 @@ fn last_error() -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_thread_has_a_start_of_its_own() {
+        let tick = Duration::from_millis(10);
+        // SAFETY: takes nothing and returns a number.
+        let own = || u32::try_from(unsafe { libc::gettid() }).unwrap();
+        let main = start_ticks(std::process::id()).unwrap();
+        // A thread is born in a later tick than its process at some time.
+        let later = (0..1000).any(|_| {
+            std::thread::park_timeout(tick);
+            std::thread::spawn(move || start_ticks(own()).unwrap() > main)
+                .join()
+                .unwrap()
+        });
+        assert!(later);
+        assert_eq!(start_ticks(u32::MAX), None);
+    }
+
     use crate::kernel::files::open_root;
 
     #[test]

@@ -315,7 +315,7 @@ fn a_kept_file_of_an_ended_process_says_nothing_of_the_next_with_its_number() {
     scan(&mut members, &mut buffer, &[100], Nanos(1));
     members.keep_stat(100, &budget);
     let mut start_of = |stat: String, at| {
-        // As of one that ended: nothing can be read any more. Then another file stands there.
+        // It is as if it had ended: nothing can be read any more. Then another file stands there.
         fake.write("proc/100/stat", "");
         fake.remove("proc/100/stat");
         fake.write("proc/100/stat", stat);

@@ -270,7 +270,7 @@ impl Machine {
         Some(sum)
     }
 
-    /// Small pages that are of no file.
+    /// Small pages of the process that belong to no file.
     fn private(&self, process: &MadeProcess) -> [u64; 2] {
         let copies: u64 = process.files.values().map(|(_, copies)| copies).sum();
         let [first, second] = process.private;
@@ -279,9 +279,12 @@ impl Machine {
 
     /// What is in use on a node: private memory, files, and huge pages.
     fn used(&self, node: usize) -> [u64; 3] {
-        let of = |is_huge: bool, process: &MadeProcess| match is_huge {
-            true => process.huge[node] * HUGE_PAGE,
-            false => self.private(process)[node],
+        let of = |is_huge: bool, process: &MadeProcess| {
+            if is_huge {
+                process.huge[node] * HUGE_PAGE
+            } else {
+                self.private(process)[node]
+            }
         };
         let sum = |is_huge: bool| -> u64 { self.processes.values().map(|p| of(is_huge, p)).sum() };
         let files = |is_huge: bool| -> u64 {
@@ -302,7 +305,7 @@ impl Machine {
         self.used(node).iter().sum()
     }
 
-    /// As files.
+    /// Writes the machine as files of a made-up `/proc` and `/sys`.
     pub(super) fn write(&self, fake: &Fake) {
         fake.write(
             "proc/vmstat",
@@ -357,9 +360,10 @@ impl Machine {
             if made.cgroup != index {
                 continue;
             }
-            match made.is_huge {
-                true => huge.add(made.bytes()),
-                false => file.add(made.bytes()),
+            if made.is_huge {
+                huge.add(made.bytes())
+            } else {
+                file.add(made.bytes())
             }
             if !made.is_huge && self.is_mapped(position, |_| true) {
                 mapped.add(made.bytes());

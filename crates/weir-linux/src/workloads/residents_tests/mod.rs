@@ -17,7 +17,6 @@ use weir_core::{Bytes, DeviceId, GroupId, Nanos, NodeId, WorkloadId};
 /// Less than this, and less than one part in fifty, is no gap.
 const TOLERANCE_BYTES: u64 = 16 << 20;
 
-/// How often each kind of case came.
 #[derive(Debug, Default)]
 struct Seen {
     exact: usize,
@@ -33,7 +32,7 @@ fn group_of(node: usize) -> GroupId {
     }
 }
 
-/// As weir begins, on a machine with a device for each node.
+/// A discovery as weir begins with it, on a machine with a device for each node.
 fn discovery(fake: &Fake) -> Discovery {
     let mut discovery = discovery_with(fake, false, &[]);
     let watched = NODES.iter().enumerate().map(|(node, number)| GroupOnNode {
@@ -78,7 +77,7 @@ fn check(fake: &Fake, machine: &Machine, view: &View, seen: &mut Seen) {
             *owned = owned.map(|sum| sum + placed.here[node]);
             seen.exact += usize::from(bytes > Some(0));
         }
-        // Of a cgroup without processes nothing is asked.
+        // A cgroup without processes is not asked.
         let all = placed.filter(|_| machine.is_inhabited(index));
         let all = all.map(|placed| Bytes(placed.here.iter().sum::<u64>() + placed.elsewhere));
         assert_eq!(found.resident_bytes, all, "all of {}", case());

@@ -26,9 +26,9 @@ use weir_core::{Missing, Nanos};
 
 /// How often the two are compared.
 const COMPARE_EVERY: Nanos = Nanos::from_millis(30_000);
-/// With more than so many hidden all are asked by their files.
+/// With more than this many hidden processes all are asked by their files. A host that hides a few from
+/// programs had made weir walk through all files before; now the files are read of the hidden ones alone.
 const HIDDEN_MAX: usize = 16;
-/// Most entries of `/proc`.
 const ENTRIES_MAX: usize = 1 << 20;
 
 /// What tells of most processes at once, and files of the others.

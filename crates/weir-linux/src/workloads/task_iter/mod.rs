@@ -23,15 +23,16 @@ use crate::kernel::files::{Buffer, inode, open_beneath, open_root, read_path};
 use crate::kernel::parse::process::cgroup_path;
 use crate::options::{By, Options, Roots, TaskSource};
 use crate::workloads::cgroups::hierarchy::INITIAL_PIDS;
+use crate::workloads::cgroups::walk::Delegated;
 use crate::workloads::processes::proc_pid::read_stat;
 use crate::workloads::processes::sched_policy;
 use completeness::Whole;
 use process_table::ProcessTable;
 use program::TaskIterProgram;
+use std::sync::Arc;
 use weir_core::Missing;
 use weir_core::seam::topology::Fact;
 
-/// The fact's name.
 pub(crate) const FACT: &str = "processes.source";
 /// Inode number of the initial time namespace (kernel, include/uapi/linux/nsfs.h).
 const INITIAL_TIME: &str = "time:[4026531834]";
@@ -44,56 +45,81 @@ pub(crate) trait TaskRows: Send {
     /// It cannot be had any more.
     fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<ProcessTable, Missing>;
 
+    /// Processes below these cgroups are those of these.
+    fn follow(&mut self, _: &Delegated) {}
+
     /// How many are asked by their files, because nothing else shows them.
     fn hidden(&self) -> usize {
         0
     }
 }
 
-/// Where processes are learned from.
-pub(crate) struct Tasks(Beside<dyn TaskRows>);
+pub(crate) struct Tasks {
+    source: Beside<dyn TaskRows>,
+    /// What the source goes by, and whether it was told.
+    delegated: Arc<Delegated>,
+    is_told: bool,
+}
 
 impl Tasks {
-    /// As [`Tasks::choose`], but without waiting: where all may be well the iterator is loaded beside (the
+    /// Like [`Tasks::choose`], but without waiting: where all may be well the iterator is loaded beside (the
     /// kernel's types alone are megabytes to read), and until it is there files are read.
     pub(crate) fn begin(options: &Options) -> Tasks {
         if options.tasks == TaskSource::Walk || refusal(&options.roots, options.by).is_err() {
             return Tasks::choose(options);
         }
         let options = options.clone();
-        Tasks(Beside::begin("weir-tasks", move || found(&options)))
+        Tasks::by(Beside::begin("weir-tasks", move || found(&options)))
     }
 
     /// The iterator, where it can be had and agrees with `/proc`.
     pub(crate) fn choose(options: &Options) -> Tasks {
         match options.tasks {
             TaskSource::Walk => Tasks::walk(),
-            TaskSource::Auto => Tasks(Beside::settled(found(options))),
+            TaskSource::Auto => Tasks::by(Beside::settled(found(options))),
         }
     }
 
-    /// Files alone.
+    fn by(source: Beside<dyn TaskRows>) -> Tasks {
+        Tasks {
+            source,
+            delegated: Arc::default(),
+            is_told: true,
+        }
+    }
+
+    /// A source that reads files alone.
     pub(crate) fn walk() -> Tasks {
         let why = Missing::NotSupported("not selected".into());
-        Tasks(Beside::settled(Err(why)))
+        Tasks::by(Beside::settled(Err(why)))
     }
 
     #[cfg(test)]
     pub(crate) fn of(source: impl TaskRows + 'static) -> Tasks {
-        Tasks(Beside::settled(Ok(Box::new(source))))
+        Tasks::by(Beside::settled(Ok(Box::new(source))))
     }
 
     pub(crate) fn is_walk(&self) -> bool {
-        self.0.lacking().is_some()
+        self.source.lacking().is_some()
+    }
+
+    /// Processes below these cgroups are those of these, from the next read on.
+    pub(crate) fn follow(&mut self, delegated: &Arc<Delegated>) {
+        self.delegated = Arc::clone(delegated);
+        self.is_told = false;
     }
 
     /// All processes; nothing where files are to be read. A source that fails is not asked again.
     pub(crate) fn sweep(&mut self, between: &mut dyn FnMut()) -> Option<ProcessTable> {
-        match self.0.get()?.sweep(between) {
+        let source = self.source.get()?;
+        if !std::mem::replace(&mut self.is_told, true) {
+            source.follow(&self.delegated);
+        }
+        match source.sweep(between) {
             Ok(table) => Some(table),
             Err(why) => {
                 tracing::warn!(%why, "processes are looked up file by file from now on");
-                self.0.fail(why);
+                self.source.fail(why);
                 None
             }
         }
@@ -101,7 +127,7 @@ impl Tasks {
 
     /// For people. Nothing is lacking without it: files are there.
     pub(crate) fn told(&self) -> String {
-        match self.0.there().map(TaskRows::hidden) {
+        match self.source.there().map(TaskRows::hidden) {
             Ok(0) => "a BPF iterator over all tasks".into(),
             Ok(hidden) => format!(
                 "a BPF iterator over tasks, and files of {hidden} that this host hides from it; to limit, files of all"
@@ -113,7 +139,6 @@ impl Tasks {
     }
 }
 
-/// For `weir doctor`.
 pub(crate) fn fact(options: &Options) -> Fact {
     fact_of(Tasks::choose(options).told())
 }

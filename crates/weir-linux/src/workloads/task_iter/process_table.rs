@@ -17,48 +17,35 @@ use weir_core::Nanos;
 
 bpf_values!(task_row);
 
-/// Bytes of a row.
 const ROW: usize = size_of::<task_row>();
 /// Most rows that are taken in: memory is bounded, and a host with more threads is walked.
 const ROWS_MAX: u64 = 1 << 20;
 
-/// Why rows make no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Torn {
-    /// The last piece ends within a row.
     #[error("{0} bytes are left over, and a row has {ROW}")]
     Short(usize),
-    /// No row says that it is the last.
     #[error("it ends after {0} rows without saying so")]
     NoEnd(u64),
-    /// Rows are lacking.
     #[error("{seen} rows, and by its end there are {said}")]
-    Count {
-        /// That came.
-        seen: u64,
-        /// That were sent.
-        said: u64,
-    },
-    /// Rows after the last one.
+    Count { seen: u64, said: u64 },
     #[error("rows after its end")]
     AfterEnd,
-    /// No process has such an id.
     #[error("a process id of {0}")]
     Id(u64),
-    /// More than weir has room for.
     #[error("more than {ROWS_MAX} threads")]
     TooMany,
 }
 
-/// A process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     pub(crate) pid: u32,
     /// Id of the cgroup that lists it: the inode number of the directory.
     pub(crate) cgroup: u64,
-    /// As field 22 of `/proc/PID/stat`.
+    /// When it started, in clock ticks since boot: field 22 of `/proc/PID/stat`.
     pub(crate) start_ticks: u64,
-    /// Of all its threads, ended ones included; of one that runs as of the last tick of its CPU.
+    /// CPU time of all its threads, ended ones included. For a thread that runs now it ends with the last
+    /// tick of its CPU.
     pub(crate) cpu: Nanos,
     /// What changes with its memory, where that could be told.
     pub(crate) signs: Option<ChangeSigns>,
@@ -72,7 +59,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// One that was asked by its files.
     pub(crate) fn of_files(pid: u32, stat: &Stat, real_time: bool, cgroup: u64) -> Task {
         let mut comm = [0; 16];
         for (place, byte) in comm.iter_mut().zip(&stat.comm) {
@@ -101,7 +87,7 @@ impl Task {
 /// All processes at about one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessTable {
-    /// By id.
+    /// The processes, in ascending order of id.
     tasks: Vec<Task>,
     /// Living processes by cgroup.
     by_cgroup: Vec<(u64, u32)>,
@@ -113,7 +99,7 @@ impl ProcessTable {
         self.tasks.get(at)
     }
 
-    /// With one more, which is not in it.
+    /// The table with one more process, which is not in it.
     pub(crate) fn add(&mut self, task: Task) {
         let of_it = (task.cgroup, task.pid);
         let at = self.by_cgroup.partition_point(|one| *one < of_it);
@@ -189,7 +175,6 @@ impl Sweep {
         Ok(())
     }
 
-    /// Whether its last row is there.
     pub(crate) fn is_ended(&self) -> bool {
         self.end.is_some()
     }

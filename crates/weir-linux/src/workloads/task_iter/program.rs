@@ -5,19 +5,20 @@ use super::TaskRows;
 use super::process_table::{ProcessTable, Sweep};
 use crate::kernel::bpf;
 use crate::kernel::skeletons::task_iter::{TaskIterSkel, TaskIterSkelBuilder};
+use crate::workloads::cgroups::walk::Delegated;
 use libbpf_rs::{Iter, Link};
 use std::io::Read;
 use weir_core::Missing;
 
 const WHAT: &str = "the task iterator";
-/// As many as the kernel has ready at once (`bpf_seq_read`, eight pages).
+/// Bytes read at once: as many as the kernel has ready at once (`bpf_seq_read`, eight pages).
 const CHUNK: usize = 32 * 1024;
 
 /// The iterator; it costs nothing while it is not read.
 pub(super) struct TaskIterProgram {
     // The order matters: the link first.
     link: Link,
-    _skel: TaskIterSkel<'static>,
+    skel: TaskIterSkel<'static>,
     chunk: Box<[u8]>,
 }
 
@@ -31,13 +32,20 @@ impl TaskIterProgram {
         let link = skel.progs.weir_task_iter.attach();
         Ok(TaskIterProgram {
             link: link.map_err(|e| bpf::refused(WHAT, &e))?,
-            _skel: skel,
+            skel,
             chunk: vec![0; CHUNK].into_boxed_slice(),
         })
     }
 }
 
 impl TaskRows for TaskIterProgram {
+    fn follow(&mut self, delegated: &Delegated) {
+        let maps = &mut self.skel.maps;
+        if let Some(bss) = &mut maps.bss_data {
+            bpf::follow_delegated!(maps.delegated_cgroups, bss, delegated);
+        }
+    }
+
     fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<ProcessTable, Missing> {
         let unread = |what: String| Missing::Lost(format!("{WHAT}: {what}"));
         let mut rows = Iter::new(&self.link).map_err(|e| unread(e.to_string()))?;

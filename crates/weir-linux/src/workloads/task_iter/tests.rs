@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use weir_core::Nanos;
 
-/// As often as processes may come and go between two looks before a test gives up.
+/// The number of times that processes may come and go between two readings before a test gives up.
 const TRIES: u32 = 200;
 
 #[test]
@@ -67,12 +67,12 @@ fn nobody_waits_while_it_is_loaded() {
         ..Options::default()
     };
     let mut tasks = Tasks::begin(&options);
-    if !matches!(tasks.0.lacking(), Some(Missing::NotYetRead)) {
+    if !matches!(tasks.source.lacking(), Some(Missing::NotYetRead)) {
         let _ = writeln!(std::io::stderr(), "SKIP loading beside: {}", tasks.told());
         return;
     }
     assert!(tasks.is_walk());
-    while tasks.0.is_coming() {
+    while tasks.source.is_coming() {
         std::thread::yield_now();
     }
     let table = tasks.sweep(&mut || ());
@@ -154,7 +154,7 @@ impl Waiting {
         Ok(Waiting(command.stderr(Stdio::null()).spawn()?))
     }
 
-    /// Under a name.
+    /// Makes a process that waits under this name.
     fn named(dir: &std::path::Path, name: &str, nice: &str) -> Waiting {
         let program = dir.join(name);
         symlink("/bin/sleep", &program).unwrap();
@@ -286,7 +286,7 @@ fn a_sweep_has_the_policies_and_the_time_of_all_threads() {
     let before = burnt();
     let seen = source.sweep(&mut || ()).unwrap().get(pid).unwrap().cpu;
     let after = burnt();
-    // Of a thread that runs it is the time up to its CPU's last tick.
+    // For a thread that runs it is the time up to its CPU's last tick.
     assert!(
         before.0 / 2 <= seen.0 && seen.0 <= after.0,
         "{before} {seen} {after}"
@@ -335,7 +335,7 @@ fn a_sweep_has_the_signs_of_a_change_of_memory() {
     let before = [in_files(), in_sweep(), in_files()];
     assert!(before.is_sorted_by_key(|signs| signs.faults), "{before:?}");
     let mut pages = vec![0u8; PAGES * 4096];
-    // Of a thread that ends.
+    // This is a thread that ends.
     std::thread::scope(|scope| {
         scope.spawn(|| pages.iter_mut().step_by(4096).for_each(|byte| *byte = 1));
     });

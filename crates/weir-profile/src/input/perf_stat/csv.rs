@@ -187,9 +187,10 @@ fn tail(rest: &[&str], separator: char) -> Tail {
     };
     let run = |place: usize| {
         let text = field(place);
-        let percent = match is_split(place + 1) {
-            true => number(&format!("{},{}", field(place + 1), field(place + 2)))?,
-            false => number(field(place + 1)).filter(|_| field(place + 1).contains(['.', ',']))?,
+        let percent = if is_split(place + 1) {
+            number(&format!("{},{}", field(place + 1), field(place + 2)))?
+        } else {
+            number(field(place + 1)).filter(|_| field(place + 1).contains(['.', ',']))?
         };
         (is_digits(text) && percent.whole <= 100).then_some(())?;
         Some((Nanos(text.parse().ok()?), percent))

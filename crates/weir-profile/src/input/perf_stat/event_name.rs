@@ -2,7 +2,6 @@
 //! Names of events as perf prints them: `cycles:u`, `uncore_cha_5/UNC_CHA_CLOCKTICKS/`,
 //! `cpu/event=0x3c,umask=0x0/k`, `unc_cha_clockticks [uncore_cha_5]`.
 
-/// A name in its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventName<'a> {
     /// The PMU, where the name says it.
@@ -13,7 +12,6 @@ pub struct EventName<'a> {
     pub modifiers: &'a str,
 }
 
-/// Takes a name apart.
 pub fn event_name(text: &str) -> EventName<'_> {
     let text = text.trim();
     let bracket = text
@@ -54,7 +52,8 @@ impl EventName<'_> {
         self.modifiers.contains(['u', 'k', 'h', 'G', 'H'])
     }
 
-    /// Whether the name is of all boxes of an uncore PMU: by CPU older perf prints a line for each of them.
+    /// Whether the name stands for all boxes of an uncore PMU: by CPU older perf prints a line for each of
+    /// them.
     pub fn is_of_boxes(&self) -> bool {
         let is_uncore = |prefix: &&str| {
             let start = self.inside.get(..prefix.len());

@@ -4,7 +4,7 @@
 //! each line is read by what its columns are, not by their number. Each count is taken once: sums of others
 //! are compared with them, and runs are told apart.
 //!
-//! The output is hostile input: names are of others. A line that cannot be read is named and left out.
+//! The output is hostile input: names are chosen by others. A line that cannot be read is named and left out.
 
 mod csv;
 mod event_name;
@@ -30,7 +30,6 @@ const TABLE_HEAD: &str = "counts unit events";
 /// Separators that are tried where none is given.
 const SEPARATORS: [char; 5] = [',', ';', '\t', '|', '@'];
 
-/// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerfRow {
     /// The end of its interval, with `-I`.
@@ -49,7 +48,7 @@ pub struct PerfRow {
     pub running: Option<Nanos>,
     /// The same ÷ the time for which it was to be counted.
     pub running_ratio: Option<f64>,
-    /// Whether perf says that it is of all intervals (`--summary`).
+    /// Whether perf says that the line covers all intervals (`--summary`).
     pub is_summary: bool,
 }
 
@@ -81,7 +80,6 @@ pub enum PerfStatError {
     /// A line of other columns.
     #[error("its columns are none of `perf stat -x`: a count, a unit and an event are wanted")]
     Columns,
-    /// A line that is too long.
     #[error("it is longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
     /// A line of a core, die, cache or node.
@@ -94,27 +92,15 @@ pub enum PerfStatError {
     Runs {
         /// Where the second begins.
         line: usize,
-        /// How many there are.
         count: usize,
     },
-    /// A run that is not there.
     #[error("there is no run {run}: runs in it are {count}")]
-    NoRun {
-        /// Which.
-        run: usize,
-        /// How many there are.
-        count: usize,
-    },
+    NoRun { run: usize, count: usize },
     /// A line of a summary that is not the sum of what is above it.
     #[error(
         "it says {summary} for all intervals, and their sum is {intervals}: lines are missing, or changed"
     )]
-    Unbalanced {
-        /// What the summary has.
-        summary: String,
-        /// What the intervals have.
-        intervals: String,
-    },
+    Unbalanced { summary: String, intervals: String },
     /// A count that is none.
     #[error("{0:?} is no count")]
     Number(String),
@@ -129,9 +115,8 @@ pub enum PerfStatError {
 /// A line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LineProblem {
-    /// Which, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// Why.
     pub why: PerfStatError,
 }
 
@@ -144,7 +129,6 @@ pub struct PerfStat {
     pub notes: Vec<String>,
     /// Lines that could not be read, the first of them.
     pub problems: Vec<LineProblem>,
-    /// How many could not be read.
     pub problem_count: usize,
 }
 
@@ -273,7 +257,7 @@ fn found(text: &str) -> Option<char> {
             .count()
     };
     let best = SEPARATORS.into_iter().max_by_key(|separator| {
-        // Of equals the first: max_by_key takes the last.
+        // The first of equals is wanted, and max_by_key takes the last.
         let place = SEPARATORS.iter().position(|other| other == separator);
         (readable(*separator), std::cmp::Reverse(place))
     });

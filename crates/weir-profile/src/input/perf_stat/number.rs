@@ -7,7 +7,6 @@ use weir_core::Missing;
 /// A count with what is behind its decimal point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerfValue {
-    /// The whole part.
     pub whole: u64,
     /// The rest, 0 to 1.
     pub fraction: f64,

@@ -25,15 +25,15 @@ pub struct CountedRun {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Interval,
-    /// With the word `summary`.
+    /// The line has the word `summary`.
     Summary,
-    /// Without a time: a sum of intervals, if it is below them.
+    /// The line has no time: it is a sum of intervals, if it is below them.
     Untimed,
 }
 
 type RowKey<'a> = (Option<Nanos>, CountScope, Option<&'a str>, &'a str);
 
-/// By how much a sum may differ for each value that perf rounded.
+/// A sum may differ by so much for each value that perf rounded.
 const ROUNDED: f64 = 1.0;
 
 impl PerfRow {
@@ -49,8 +49,8 @@ impl PerfRow {
         (self.at, self.of, self.workload.as_deref(), &self.event)
     }
 
-    /// Whether the same line once more is of another box of an uncore PMU: by CPU older perf does not tell
-    /// them apart.
+    /// Whether the same line once more comes from another box of an uncore PMU: by CPU older perf does not
+    /// tell them apart.
     fn is_of_boxes(&self) -> bool {
         matches!(self.of, CountScope::Cpu(_)) && event_name(&self.event).is_of_boxes()
     }

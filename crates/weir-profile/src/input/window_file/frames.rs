@@ -34,7 +34,6 @@ pub struct WindowEncoder {
     zstd: Encoder<'static>,
     rows: RowWriter,
     is_frame_open: bool,
-    /// Windows in the frame.
     in_frame: u32,
     windows: usize,
     text_bytes: u64,
@@ -168,12 +167,11 @@ enum Loss {
     Damaged,
 }
 
-/// Reads a file of frames.
 pub(super) struct FrameReader<'a> {
     bytes: &'a [u8],
     at: usize,
     header: Option<Header>,
-    /// Those of the frame that is being read.
+    /// Windows of the frame that is being read.
     windows: Vec<Window>,
     counts: usize,
     kept: Together,
@@ -187,7 +185,7 @@ pub(super) struct FrameReader<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Of a file that begins with [`MAGIC`]. Where not each window is wanted, many are taken together.
+    /// Frames of a file that begins with [`MAGIC`]. Where not each window is wanted, many are taken together.
     pub(super) fn new(bytes: &'a [u8], is_exact: bool) -> FrameReader<'a> {
         FrameReader {
             bytes,
@@ -195,9 +193,10 @@ impl<'a> FrameReader<'a> {
             header: None,
             windows: Vec::new(),
             counts: 0,
-            kept: Together::new(match is_exact {
-                true => usize::MAX / 2,
-                false => COUNTS_KEPT_MAX,
+            kept: Together::new(if is_exact {
+                usize::MAX / 2
+            } else {
+                COUNTS_KEPT_MAX
             }),
             window_count: 0,
             is_cut: false,
@@ -236,9 +235,10 @@ impl<'a> FrameReader<'a> {
                 self.counts = 0;
             }
         }
-        let mut header = self.header.ok_or(match self.is_cut {
-            true => WindowFileError::Cut,
-            false => WindowFileError::Damaged,
+        let mut header = self.header.ok_or(if self.is_cut {
+            WindowFileError::Cut
+        } else {
+            WindowFileError::Damaged
         })?;
         let (windows, each) = self.kept.into_windows();
         if each > 1 {
@@ -348,9 +348,10 @@ impl<'a> FrameReader<'a> {
         };
         for line in text.lines() {
             lines.count += 1;
-            let taken = match lines.has_header {
-                true => self.window_line(line, &mut lines.rows),
-                false => self.header_line(line)?,
+            let taken = if lines.has_header {
+                self.window_line(line, &mut lines.rows)
+            } else {
+                self.header_line(line)?
             };
             lines.has_header = true;
             if let Err(why) = taken {

@@ -35,11 +35,9 @@ const COUNTS_MAX: usize = 1_000_000;
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 8192;
 
-/// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The format's version.
     pub weir_windows: u32,
     /// The family of the CPU, as `weir events` names it; nothing where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +59,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Of this version, with its source alone.
+    /// A header of this version, with its source alone.
     pub fn new(source: impl Into<String>) -> Header {
         Header {
             weir_windows: VERSION,
@@ -94,12 +92,9 @@ impl Header {
     }
 }
 
-/// A file of windows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowFile {
-    /// The first line.
     pub header: Header,
-    /// The others.
     pub windows: Vec<Window>,
 }
 
@@ -128,12 +123,10 @@ pub enum WindowFileError {
         "no file of windows: its first line is not a header ({0}); make one with `weir profile import`"
     )]
     Header(String),
-    /// A line that is no window.
     #[error("line {line}: {why}")]
     Line {
-        /// Which, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// The fault.
         why: String,
     },
 }
@@ -208,7 +201,7 @@ impl WindowFile {
         Ok(WindowFile { header, windows })
     }
 
-    /// As it is written in format 1.
+    /// The file as it is written in format 1.
     ///
     /// # Errors
     /// A value that JSON does not have; there is none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Format 2's lines: what a count is of stands once, and each window has only how its values moved.
+//! Format 2's lines: what a count counts stands once, and each window has only how its values moved.
 //!
 //! ```text
 //! {"series":[{"workload":"/a","role":"lfb.drd.any.occupancy","provenance":"documented"}, …]}
@@ -19,7 +19,7 @@ use weir_core::{Nanos, Role, Window, WorkloadId};
 /// How every line of series begins.
 const SERIES: &str = "{\"series\"";
 
-/// What counts of one row in the windows are of.
+/// What the counts of one row count, in all windows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Series {
@@ -72,7 +72,6 @@ struct Before {
     values: Vec<u64>,
 }
 
-/// Makes lines of windows.
 #[derive(Default)]
 pub(super) struct RowWriter {
     numbers: BTreeMap<Series, u32>,
@@ -80,7 +79,9 @@ pub(super) struct RowWriter {
 }
 
 impl RowWriter {
-    /// The lines of a window, each with its end.
+    /// The lines of a window, each with its end. A count is written as its difference to the one before, and
+    /// the rows only where they changed. A count that is missing has a difference of 0, so that the next one
+    /// goes on from the last that was known.
     pub(super) fn lines(&mut self, window: &Window) -> serde_json::Result<String> {
         let mut new = Vec::new();
         let (mut rows, mut set_of) = (Vec::new(), Vec::new());
@@ -163,7 +164,6 @@ fn index(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
 
-/// Makes windows of lines.
 #[derive(Default)]
 pub(super) struct RowReader {
     series: Vec<Series>,

@@ -16,9 +16,7 @@ use weir_core::Nanos;
 /// A rule and a subject.
 #[derive(Debug, Serialize)]
 pub struct RuleReport {
-    /// The rule.
     pub rule: &'static str,
-    /// The subject.
     pub subject: String,
     /// The first window in which it finds it alone, from 1, and in how many.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,11 +27,8 @@ pub struct RuleReport {
     /// The phases in which it finds it, where it does not in all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found_in_phases: Option<FoundPhases>,
-    /// What would refute it.
     pub refuted_by: &'static str,
-    /// The next move.
     pub next_move: &'static str,
-    /// What it says.
     #[serde(flatten)]
     pub outcome: RuleOutcome,
 }
@@ -41,9 +36,8 @@ pub struct RuleReport {
 /// Some of a subject's phases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundPhases {
-    /// Which, from 1.
+    /// Numbers of the phases, from 1.
     pub phases: Vec<usize>,
-    /// How many phases there are.
     pub of: usize,
     /// When the first of them begins, on the recording's clock.
     pub from: Nanos,
@@ -69,9 +63,10 @@ pub fn judged(
         .iter()
         .map(|phase| phase.outcomes(name, idle))
         .collect();
-    let each: Vec<Vec<RuleOutcome>> = match outcomes.iter().any(is_found) {
-        true => spans.iter().map(|span| span.outcomes(name, idle)).collect(),
-        false => Vec::new(),
+    let each: Vec<Vec<RuleOutcome>> = if outcomes.iter().any(is_found) {
+        spans.iter().map(|span| span.outcomes(name, idle)).collect()
+    } else {
+        Vec::new()
     };
     let rules = RULES.iter().zip(outcomes).enumerate();
     let reports = rules.map(|(place, (rule, outcome))| {
@@ -114,7 +109,6 @@ fn found_in(rule: usize, spans: &[Span], outcomes: &[Vec<RuleOutcome>]) -> Vec<u
 struct FoundWindows {
     /// The first window, from 1.
     first: usize,
-    /// How many there are.
     count: usize,
     /// When the first begins.
     since: Option<Nanos>,

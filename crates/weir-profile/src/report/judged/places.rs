@@ -76,7 +76,7 @@ impl<'a> RuleRun<'a> {
             let said: Vec<(CountScope, RuleOutcome)> = own
                 .filter_map(|(place, waits)| {
                     let sharers = self.scene.sharers_at(*place);
-                    let view = self.view_at(view, (*place, waits), &sharers)?;
+                    let view = self.view_at(view, *place, waits, &sharers)?;
                     Some((*place, self.outcome_at(rule, view, *stage)))
                 })
                 .collect();
@@ -108,7 +108,8 @@ impl<'a> RuleRun<'a> {
     fn view_at<'v>(
         &'v self,
         view: View<'v>,
-        (place, waits): (CountScope, &'v Result<Waits, Refusal>),
+        place: CountScope,
+        waits: &'v Result<Waits, Refusal>,
         sharers: &'v [Sharer<'v>],
     ) -> Option<View<'v>> {
         let machine = self.scene.at(place)?;

@@ -27,12 +27,11 @@ pub struct Span {
     sockets: Vec<ScenePlaces>,
     pub(super) first: usize,
     pub(super) windows: usize,
-    /// When it begins.
     pub(super) from: Option<Nanos>,
 }
 
 impl Span {
-    /// Of these windows of the file, of which the first has this place.
+    /// The span of these windows of the file, of which the first has this place.
     fn new(file: &WindowFile, windows: &[Window], first: usize, idle: Option<&Scene>) -> Span {
         let scene = Scene::new(windows, &file.header);
         let begin = windows.first().filter(|window| window.length().is_some());
@@ -47,12 +46,10 @@ impl Span {
         }
     }
 
-    /// Of all windows.
     pub fn whole(file: &WindowFile, idle: Option<&Scene>) -> Span {
         Span::new(file, &file.windows, 0, idle)
     }
 
-    /// Of some windows.
     pub fn of(file: &WindowFile, first: usize, windows: usize, idle: Option<&Scene>) -> Span {
         let own = file.windows.get(first..first + windows).unwrap_or_default();
         Span::new(file, own, first, idle)
@@ -67,7 +64,6 @@ impl Span {
         spans.map(span).collect()
     }
 
-    /// Its counts.
     pub fn scene(&self) -> &Scene {
         &self.scene
     }
@@ -80,13 +76,13 @@ impl Span {
         let known =
             known.filter_map(|(scene, places)| Some((scene.socket()?, places.waits.clone().ok()?)));
         let known: Vec<(u32, Waits)> = known.collect();
-        match known.is_empty() {
-            true => self.places.waits.clone(),
-            false => Ok(Waits::of_sockets(known)),
+        if known.is_empty() {
+            self.places.waits.clone()
+        } else {
+            Ok(Waits::of_sockets(known))
         }
     }
 
-    /// A subject's stalls.
     pub fn stalls(&self, name: Option<&str>) -> Result<StallSplit, Refusal> {
         stalls(&self.scene.of(name).sources(name))
     }

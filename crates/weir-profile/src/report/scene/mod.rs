@@ -29,7 +29,7 @@ const FILL_BUFFERS: Role = Role {
 /// Counts of some windows. The rates of a workload are those of the windows in which it was counted.
 #[derive(Debug)]
 pub struct Scene {
-    /// The socket that it is of; nothing where it is of all.
+    /// The socket that the scene shows; nothing where it shows all.
     socket: Option<u32>,
     machine: Counts,
     /// The machine's counts with one place alone of a kind of which there are several.
@@ -38,7 +38,7 @@ pub struct Scene {
     workloads: Arc<BTreeMap<String, Counts>>,
     none: Counts,
     fill_buffers: Option<u32>,
-    /// Of one socket.
+    /// What the DRAM of one socket can move; none where the header does not say it.
     dram_bytes_per_sec: Option<u64>,
     /// Each socket of several.
     sockets: Vec<Scene>,
@@ -48,7 +48,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Of these windows, with what the header says of the machine.
+    /// The scene of these windows, with what the header says of the machine.
     pub fn new(windows: &[Window], header: &Header) -> Scene {
         let length = total_length(windows);
         let all = windows.iter().flat_map(|window| &window.workloads);
@@ -64,12 +64,11 @@ impl Scene {
         let machine = windows.iter().flat_map(|window| &window.machine);
         let machine = Counts::new(machine, length).within(capacities);
         // Of a recording without workloads, all cores stand for them.
-        let peers = match counts.is_empty() {
-            true => machine.clone(),
-            false => {
-                let all = all.flat_map(|workload| &workload.counts);
-                Counts::new(all, length).within(capacities)
-            }
+        let peers = if counts.is_empty() {
+            machine.clone()
+        } else {
+            let all = all.flat_map(|workload| &workload.counts);
+            Counts::new(all, length).within(capacities)
         };
         let places = places_apart(windows).into_iter().map(|place| {
             let counts = Counts::new(without_others(windows, place), length);
@@ -173,7 +172,7 @@ impl Scene {
         &self.sockets
     }
 
-    /// The socket that it is of; nothing where it is of all.
+    /// The socket that the scene shows; nothing where it shows all.
     pub fn socket(&self) -> Option<u32> {
         self.socket
     }

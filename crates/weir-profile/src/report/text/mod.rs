@@ -17,7 +17,6 @@ use std::fmt::Write as _;
 /// Columns of what is before a figure.
 pub(super) const LABEL: usize = 39;
 
-/// The report as text.
 pub fn text(report: &Report) -> String {
     let mut out = report.headline.join("\n") + "\n";
     // What was left out of the file comes before what is made of the rest.

@@ -12,7 +12,6 @@ const PARTS_SHOWN: usize = 12;
 /// Workloads that are shown as served meanwhile.
 const BEHIND_SHOWN: usize = 4;
 
-/// The split of the stalls.
 pub fn stalls(out: &mut String, stalls: &Result<StallSplit, Refusal>) {
     let split = match stalls {
         Ok(split) => split,
@@ -52,9 +51,10 @@ pub fn stalls(out: &mut String, stalls: &Result<StallSplit, Refusal>) {
         );
     }
     if let (Some(dependence), Some(ratio)) = (split.dependence, split.model_ratio) {
-        let fit = match (ratio - 1.0).abs() < 0.02 {
-            true => String::new(),
-            false => format!("; no dependence fits: the model stalls {ratio:.2} times as much"),
+        let fit = if (ratio - 1.0).abs() < 0.02 {
+            String::new()
+        } else {
+            format!("; no dependence fits: the model stalls {ratio:.2} times as much")
         };
         line(
             out,

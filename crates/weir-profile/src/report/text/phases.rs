@@ -171,7 +171,6 @@ fn said(figure: PhaseFigure, value: f64) -> String {
     }
 }
 
-/// A probability.
 fn number(chance: f64) -> String {
     match chance {
         chance if chance < 1e-9 => "1e-9".to_owned(),

@@ -41,7 +41,6 @@ pub fn shown_lines(place: &PlaceFigures) -> impl Iterator<Item = &PlaceLines> {
     place.lines.iter().filter(known)
 }
 
-/// All places.
 pub fn by_place(out: &mut String, places: &[PlaceFigures]) {
     for place in places {
         line(out, &format!("\n== {}", place_words(place.place)));

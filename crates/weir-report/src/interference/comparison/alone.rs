@@ -11,13 +11,12 @@ use weir_core::units::geometric_mean;
 
 /// Rates alone that are further apart, one ÷ the other, are not those of one device.
 const APART_RATIO: f64 = 1.1;
-/// So many are named in a sentence.
+/// Streams that a sentence names.
 const NAMED: usize = 2;
 
 /// A stream that moves another amount alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AloneDifference {
-    /// The stream of A.
     pub stream: InterferenceStream,
     /// Rate alone in B ÷ rate alone in A. Mean over the cells of which it is the victim.
     pub change_ratio: f64,

@@ -3,8 +3,8 @@
 
 use crate::interference::comparison::FactDifference;
 use crate::interference::document::{InterferenceDocument, World};
-use crate::text::plain_number;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_figures::text::plain_number;
 
 /// The facts that differ, by name.
 pub fn differences(a: &InterferenceDocument, b: &InterferenceDocument) -> Vec<FactDifference> {

@@ -30,13 +30,9 @@ const ROUNDING: f64 = 1e-9;
 /// Two results compared. Differences are from A to B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// `weir-interference-comparison`.
     pub kind: &'static str,
-    /// 1.
     pub version: u32,
-    /// The first result.
     pub a: ComparedSide,
-    /// The second.
     pub b: ComparedSide,
     /// Cells of both, in the order of A.
     pub cells: Vec<ComparedCell>,
@@ -45,7 +41,6 @@ pub struct Comparison {
     /// Streams of which the rate alone is not the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alone: Vec<AloneDifference>,
-    /// How many have another class.
     pub changed_classes: usize,
     /// Cells that only A has, in words.
     pub only_in_a: Vec<String>,
@@ -58,46 +53,35 @@ pub struct Comparison {
     pub placement: Option<String>,
 }
 
-/// One of the two results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedSide {
-    /// Its machine.
     pub machine: String,
     /// Where its figures come from.
     pub world: World,
-    /// When it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date_utc: Option<String>,
     /// What stood in the way of a clean measurement.
     pub caveats: Vec<Caveat>,
 }
 
-/// A cell that both results have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedCell {
     /// The victim of A; that of B may have other threads or another width.
     pub victim: InterferenceStream,
-    /// The background of A.
     pub background: InterferenceStream,
     /// Ratio of A, and the ends of its interval.
     pub ratio_a: Option<f64>,
-    /// Lower end.
     pub ratio_low_a: Option<f64>,
-    /// Upper end.
     pub ratio_high_a: Option<f64>,
     /// Ratio of B, and the ends of its interval.
     pub ratio_b: Option<f64>,
-    /// Lower end.
     pub ratio_low_b: Option<f64>,
-    /// Upper end.
     pub ratio_high_b: Option<f64>,
     /// Ratio of B ÷ ratio of A.
     pub change_ratio: Option<f64>,
     /// Whether the intervals have no ratio in common; null where one has no interval.
     pub differs: Option<bool>,
-    /// Classes of A.
     pub class_a: Vec<InfluenceClass>,
-    /// Classes of B.
     pub class_b: Vec<InfluenceClass>,
     /// Whether no class of A is one of B; null where a side has none.
     pub class_changed: Option<bool>,
@@ -107,7 +91,7 @@ pub struct ComparedCell {
     /// Indices in both documents.
     #[serde(skip)]
     indices: (usize, usize),
-    /// By what streams are told apart.
+    /// What streams are told apart by.
     #[serde(skip)]
     precision: Precision,
 }
@@ -117,9 +101,9 @@ pub struct ComparedCell {
 pub struct FactDifference {
     /// Its dotted name in the document.
     pub fact: String,
-    /// In A; null where A does not state it.
+    /// The value in A; null where A does not state it.
     pub a: Option<String>,
-    /// In B.
+    /// The value in B; null where B does not state it.
     pub b: Option<String>,
 }
 
@@ -188,6 +172,8 @@ fn side(document: &InterferenceDocument) -> ComparedSide {
     }
 }
 
+/// Two cells beside each other. They differ where their intervals have no ratio in common, and not where the
+/// ratios differ: two runs of the same machine do that.
 fn compared(
     [a, b]: [&InterferenceCell; 2],
     indices: (usize, usize),

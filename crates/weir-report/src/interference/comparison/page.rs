@@ -4,12 +4,12 @@
 use crate::interference::comparison::{ComparedCell, Comparison, FactDifference};
 use crate::interference::document::{InterferenceCell, InterferenceDocument};
 use crate::interference::grid::blocks;
-use crate::interference::page::{heat, heat_cell, heat_keys, heat_of, section};
+use crate::interference::page::{heat, heat_cell, heat_keys, heat_of};
 use crate::interference::sweep_plot::sweep_plot;
 use crate::interference::words;
-use crate::page::document::{Cell, CellKind, Document, Part, Section, Table, html};
-use crate::page::heat::{Heat, HeatCell};
-use crate::text::{NONE, line};
+use weir_figures::text::{NONE, line};
+use weir_figures::{Cell, CellKind, Document, Part, Section, Table, html};
+use weir_figures::{Heat, HeatCell};
 
 /// The page as HTML: one file that loads nothing. `comparison` must be that of `a` and `b`.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn comparison_page(
     comparison: &Comparison,
 ) -> String {
     let mut sections = vec![maps(a, b, comparison)];
-    sections.push(section(
+    sections.push(Section::new(
         "cells",
         "All common cells",
         vec![Part::Table(all_cells(comparison))],
@@ -29,9 +29,13 @@ pub fn comparison_page(
         ("only-b", "Only in B", &comparison.only_in_b),
     ];
     for (id, title, list) in only.into_iter().filter(|(.., list)| !list.is_empty()) {
-        sections.push(section(id, title, vec![Part::Words(list.join("; "))]));
+        sections.push(Section::new(id, title, vec![Part::Words(list.join("; "))]));
     }
-    sections.push(section("facts", "What else differs", facts(comparison)));
+    sections.push(Section::new(
+        "facts",
+        "What else differs",
+        facts(comparison),
+    ));
     let doubts = [("A", a), ("B", b)]
         .into_iter()
         .flat_map(|(name, document)| {
@@ -44,7 +48,7 @@ pub fn comparison_page(
         });
     let doubts: Vec<_> = doubts.collect();
     if !doubts.is_empty() {
-        sections.push(section(
+        sections.push(Section::new(
             "caveats",
             "What is not to be trusted",
             vec![Part::Facts(doubts)],
@@ -95,7 +99,7 @@ fn maps(a: &InterferenceDocument, b: &InterferenceDocument, comparison: &Compari
             back: "matrices".into(),
         });
     }
-    section("matrices", "The matrices", parts)
+    Section::new("matrices", "The matrices", parts)
 }
 
 /// A cell of one side: narrow, so that three maps fit beside each other.
@@ -178,20 +182,20 @@ fn all_cells(comparison: &Comparison) -> Table {
             _ => words::classes(&cell.class_a),
         };
         vec![
-            Cell::new(words::brief(&cell.victim), CellKind::Words),
-            Cell::new(words::brief(&cell.background), CellKind::Words),
-            Cell::new(words::change(cell.ratio_a), CellKind::Number),
+            Cell::words(words::brief(&cell.victim)),
+            Cell::words(words::brief(&cell.background)),
+            Cell::number(words::change(cell.ratio_a)),
             Cell::new(
                 words::interval(cell.ratio_low_a, cell.ratio_high_a),
                 CellKind::Faint,
             ),
-            Cell::new(words::change(cell.ratio_b), CellKind::Number),
+            Cell::number(words::change(cell.ratio_b)),
             Cell::new(
                 words::interval(cell.ratio_low_b, cell.ratio_high_b),
                 CellKind::Faint,
             ),
             differs,
-            Cell::new(class, CellKind::Long),
+            Cell::long(class),
         ]
     };
     Table {
@@ -210,14 +214,14 @@ fn facts(comparison: &Comparison) -> Vec<Part> {
     let stated = |value: &Option<String>| value.as_deref().map_or(NONE.into(), |v| line(v, 200));
     let row = |fact: &FactDifference| {
         vec![
-            Cell::new(line(&fact.fact, 80), CellKind::Words),
-            Cell::new(stated(&fact.a), CellKind::Long),
-            Cell::new(stated(&fact.b), CellKind::Long),
+            Cell::words(line(&fact.fact, 80)),
+            Cell::long(stated(&fact.a)),
+            Cell::long(stated(&fact.b)),
         ]
     };
-    vec![Part::Table(Table {
-        title: String::new(),
-        heads: ["fact", "A", "B"].map(String::from).into(),
-        rows: comparison.facts.iter().map(row).collect(),
-    })]
+    vec![Part::Table(Table::new(
+        "",
+        &["fact", "A", "B"],
+        comparison.facts.iter().map(row),
+    ))]
 }

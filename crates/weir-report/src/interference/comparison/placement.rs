@@ -7,14 +7,14 @@ use crate::interference::document::{InterferenceCell, InterferenceDocument, Plac
 
 /// The fact that says how far CPUs are from each other in a virtual machine, in nanoseconds there and back.
 pub const ROUND_TRIP_FACT: &str = "cpu_round_trip_ns";
-/// Round trips that differ by this much are of two placements.
+/// Round trips that differ by this much show two placements.
 pub const APART_RATIO: f64 = 1.5;
 
 fn is_apart(one: f64, other: f64) -> bool {
     one.max(other) >= APART_RATIO * one.min(other)
 }
 
-/// Round trip of the repetitions that cells are of.
+/// Round trip of the repetitions that cells use.
 fn own(document: &InterferenceDocument) -> Option<f64> {
     document.machine.facts.get(ROUND_TRIP_FACT)?.parse().ok()
 }
@@ -31,8 +31,8 @@ fn all(document: &InterferenceDocument) -> Vec<(f64, u32)> {
     found
 }
 
-/// Round trips of A and B to compare at, where their cells are of two placements: those that both have, with
-/// the most repetitions. Nothing where cells are of one placement, or no placement is in both.
+/// Round trips of A and B to compare at, where their cells use two placements: those that both have, with the
+/// most repetitions. Nothing where cells use one placement, or no placement is in both.
 pub fn common(a: &InterferenceDocument, b: &InterferenceDocument) -> Option<[f64; 2]> {
     if !is_apart(own(a)?, own(b)?) {
         return None;

@@ -5,9 +5,9 @@ use crate::interference::comparison::{ComparedCell, Comparison};
 use crate::interference::grid::blocks;
 use crate::interference::terminal::{caveats, listed, matrix};
 use crate::interference::words;
-use crate::terminal::table::COLUMNS;
-use crate::text::{NONE, line, wrap};
 use std::fmt::Write;
+use weir_figures::COLUMNS;
+use weir_figures::text::{NONE, line, wrap};
 
 const KEY: &str = "The victim's change of bandwidth in A → in B, in %. ≠ beyond both intervals, = not, ? not known; \
     * another class.";

@@ -4,7 +4,7 @@
 use super::{cell, document, matrix, small, stream};
 use crate::interference::document::{InterferenceDocument, PlacementPoint, World};
 use crate::interference::{compare, comparison_page, comparison_terminal};
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::width;
 
 /// The small matrix on another machine.
 fn other() -> InterferenceDocument {
@@ -98,7 +98,8 @@ fn streams_with_another_rate_alone_are_named() {
     assert!(compare(&a, &b).unwrap().alone.is_empty());
 }
 
-/// A result of which the cells are of `ns`, and have these placements too: round trip, ratio, repetitions.
+/// A result whose cells use the placement of `ns`, and have these placements too: round trip, ratio,
+/// repetitions.
 fn placed(ns: &str, placements: &[(f64, f64, u32)]) -> InterferenceDocument {
     let mut whole = small();
     let facts = &mut whole.machine.facts;
@@ -273,7 +274,7 @@ fn a_comparison_is_shown_in_80_columns_and_on_a_page_with_three_maps() {
     ] {
         let found = compare(&a, &b).unwrap();
         let text = comparison_terminal(&found);
-        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(text.lines().all(|line| width(line) <= 80), "{text}");
         assert!(
             text.trim_end()
                 .rsplit("\n\n")

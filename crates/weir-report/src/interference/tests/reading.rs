@@ -8,7 +8,7 @@ use crate::interference::{
 };
 use serde_json::Value;
 use std::fs;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::width;
 
 fn value(document: &InterferenceDocument) -> Value {
     serde_json::from_slice(&json(document).unwrap()).unwrap()
@@ -211,12 +211,12 @@ fn damaged_files_are_refused_or_shown_and_never_a_panic() {
         };
         shown += 1;
         let text = terminal(&document);
-        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(text.lines().all(|line| width(line) <= 80), "{text}");
         let html = page(&document);
         assert!(html.ends_with("</html>\n"));
         if let Ok(found) = compare(&document, &small()) {
             let text = comparison_terminal(&found);
-            assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+            assert!(text.lines().all(|line| width(line) <= 80), "{text}");
             assert!(comparison_page(&document, &small(), &found).ends_with("</html>\n"));
         }
     }

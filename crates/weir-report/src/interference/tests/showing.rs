@@ -5,15 +5,15 @@ use super::{cell, document, matrix, small};
 use crate::interference::document::{InterferenceDocument, World};
 use crate::interference::{explained, page, terminal, worst};
 use crate::results::Caveat;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::width;
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J\n\u{202e}\"'&";
 
 fn widest(text: &str) -> usize {
-    text.lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
+    text.lines().map(width).max().unwrap_or(0)
 }
 
-/// With hostile text in every field that takes any.
+/// A result with hostile text in every field that takes any.
 fn hostile() -> InterferenceDocument {
     let mut whole = matrix();
     let long = HOSTILE.repeat(40);
@@ -182,7 +182,7 @@ fn the_page_has_everything_and_loads_nothing() {
             assert!(html.contains(&format!("href=\"#cell-{index}\"")));
             assert!(html.contains(&format!("id=\"cell-{index}\"")));
         }
-        assert!(html.contains(&crate::text::escape(&worst(&whole))));
+        assert!(html.contains(&weir_figures::text::escape(&worst(&whole))));
     }
     let html = page(&matrix());
     for part in [

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What changed between two recordings: figures as rows, workloads as columns, with intervals.
 
-use crate::page::document::{Cell, CellKind, Part, Table};
 use crate::profile::Reported;
-use crate::profile::words::{amount, long, right, tail, words};
-use crate::text::NONE;
+use crate::profile::words::{amount, tail};
 use std::collections::BTreeMap;
 use weir_core::Role;
+use weir_figures::text::NONE;
+use weir_figures::{Cell, Part, Table};
 use weir_profile::diff::{DiffFigure, DiffRow, DiffSide, DiffVerdict};
 use weir_profile::report::Report;
 
@@ -40,7 +40,7 @@ fn change_cell(row: Option<&&DiffRow>) -> Cell {
         Some(DiffVerdict::Appeared) => "came".into(),
         Some(DiffVerdict::Vanished) => "went".into(),
     };
-    Cell::new(text, CellKind::Number)
+    Cell::number(text)
 }
 
 /// Subjects of one side only.
@@ -50,7 +50,6 @@ fn only(one: &Report, other: &Report) -> Vec<String> {
     names.filter(is_alone).collect()
 }
 
-/// What is in the section.
 pub fn parts(sides: [&Reported; 2], rows: &[DiffRow]) -> Vec<Part> {
     let [before, after] = sides.map(|side| side.report);
     let (gone, new) = (only(before, after), only(after, before));
@@ -102,7 +101,7 @@ fn changes_of_both(rows: &[&DiffRow]) -> Vec<Part> {
         let cells = subjects
             .iter()
             .map(|(name, _)| change_cell(of.iter().find(|row| row.subject == *name)));
-        [words(name)].into_iter().chain(cells).collect()
+        [Cell::words(name)].into_iter().chain(cells).collect()
     };
     let heads = subjects.iter().map(|(name, _)| tail(name, 40));
     let others = match left {
@@ -128,8 +127,8 @@ fn changes_of_both(rows: &[&DiffRow]) -> Vec<Part> {
 /// Means and scatter of both sides.
 fn all_changes(rows: &[&DiffRow]) -> Part {
     let side = |side: &Option<DiffSide>| match side {
-        None => right(NONE),
-        Some(side) => right(format!(
+        None => Cell::number(NONE),
+        Some(side) => Cell::number(format!(
             "{} ± {}",
             amount(side.mean),
             amount(side.deviation)
@@ -137,26 +136,24 @@ fn all_changes(rows: &[&DiffRow]) -> Part {
     };
     let row = |row: &&DiffRow| -> Vec<Cell> {
         vec![
-            words(format!("{}: {}", row.subject, row.name())),
+            Cell::words(format!("{}: {}", row.subject, row.name())),
             side(&row.before),
             side(&row.after),
-            long(row.verdict.said()),
+            Cell::long(row.verdict.said()),
         ]
     };
     let changed = rows.iter().copied().filter(|row| is_changed(row));
     let changed: Vec<&DiffRow> = changed.collect();
-    let mut parts = vec![Part::Table(Table {
-        title: String::new(),
-        heads: [
+    let mut parts = vec![Part::Table(Table::new(
+        "",
+        &[
             "figure",
             "A, mean ± deviation",
             "B, mean ± deviation",
             "B ÷ A",
-        ]
-        .map(Into::into)
-        .into(),
-        rows: changed.iter().take(CHANGES_MAX).map(row).collect(),
-    })];
+        ],
+        changed.iter().take(CHANGES_MAX).map(row),
+    ))];
     let left = changed.len().saturating_sub(CHANGES_MAX);
     if left > 0 {
         parts.push(Part::Words(format!("{left} more are in diff.json.")));

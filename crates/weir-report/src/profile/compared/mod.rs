@@ -7,13 +7,13 @@ use super::axis::TimeScale;
 use super::paths::MapKind;
 use super::server::{self, flows::Flows};
 use super::single::{SPLIT_BY_A_MODEL, by_stalls, machine};
-use super::words::{right, tail, value, words};
+use super::words::{tail, value};
 use super::{Reported, findings, load, paths, quality, stalls};
 use crate::Command;
-use crate::page::document::{Cell, Document, Part, Section, Table};
 use crate::picture::paint::Fonts;
-use crate::text::NONE;
 use std::collections::BTreeSet;
+use weir_figures::text::NONE;
+use weir_figures::{Cell, Document, Part, Section, Table};
 use weir_profile::diff::{DiffRow, summary};
 use weir_profile::findings::RuleOutcome;
 use weir_profile::report::over_time::StallsOverTime;
@@ -26,18 +26,12 @@ const STALLS_MAX: usize = 6;
 /// What the two sides are called in pictures and tables.
 const LETTERS: [&str; 2] = ["A", "B"];
 
-/// The page.
 pub fn document(
     sides: [&Reported; 2],
     rows: &[DiffRow],
     commands: &[Command],
     fonts: &Fonts,
 ) -> Document {
-    let section = |id: &str, title: &str, parts: Vec<Part>| Section {
-        id: id.into(),
-        title: title.into(),
-        parts,
-    };
     let named = LETTERS.iter().zip(sides);
     let named = named.map(|(letter, side)| {
         format!(
@@ -51,18 +45,18 @@ pub fn document(
         about: named.chain([SPLIT_BY_A_MODEL.into()]).collect(),
         answer: answer(sides, rows),
         sections: vec![
-            section("changes", "What changed", changes::parts(sides, rows)),
-            section(
+            Section::new("changes", "What changed", changes::parts(sides, rows)),
+            Section::new(
                 "findings",
                 "Findings of both",
                 vec![beside(sides, &findings::folded_parts)],
             ),
-            section("subjects", "Both at a glance", vec![glance(sides)]),
-            section("server", "The server", servers(sides)),
-            section("paths", "Where data comes from", maps(sides, fonts)),
-            section("stalls", "Stalls over time", over_time(sides)),
-            section("load", "Waiting time against load", loads(sides, fonts)),
-            section("quality", "How each figure is known", qualities(sides)),
+            Section::new("subjects", "Both at a glance", vec![glance(sides)]),
+            Section::new("server", "The server", servers(sides)),
+            Section::new("paths", "Where data comes from", maps(sides, fonts)),
+            Section::new("stalls", "Stalls over time", over_time(sides)),
+            Section::new("load", "Waiting time against load", loads(sides, fonts)),
+            Section::new("quality", "How each figure is known", qualities(sides)),
             super::made_by(&sides, commands),
         ],
     }
@@ -169,8 +163,8 @@ fn glance(sides: [&Reported; 2]) -> Part {
     let row = |(name, of): &(&str, Shown)| -> Vec<Cell> {
         let cells = columns
             .iter()
-            .map(|(_, _, subject)| right(of(subject).unwrap_or(NONE.into())));
-        [words(*name)].into_iter().chain(cells).collect()
+            .map(|(_, _, subject)| Cell::number(of(subject).unwrap_or(NONE.into())));
+        [Cell::words(*name)].into_iter().chain(cells).collect()
     };
     Part::Table(Table {
         title: String::new(),

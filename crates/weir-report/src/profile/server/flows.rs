@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines by where they come from: what the widths of the server's picture are made of.
 
-use crate::picture::ink::Hatch;
 use crate::picture::stack::AreaStyle;
 use crate::profile::words::SupplierKind;
 use weir_core::window::role::{AccessPath, Stage, Target};
+use weir_figures::Hatch;
 use weir_profile::report::Figures;
 
 /// A supplier of lines, from the farthest to the nearest: the order in which bands lie, so that those that
@@ -13,13 +13,10 @@ use weir_profile::report::Figures;
 pub enum Source {
     /// DRAM of the own socket, or of all where these are not told apart.
     Dram,
-    /// The other socket.
     Remote,
-    /// CXL memory.
     Cxl,
     /// The last-level cache, of all clusters.
     Llc,
-    /// L2.
     L2,
 }
 
@@ -44,7 +41,6 @@ impl Source {
         }
     }
 
-    /// How its band is drawn.
     pub fn look(self) -> AreaStyle {
         match self {
             Source::Dram => (SupplierKind::Dram.ink(), Hatch::Plain),
@@ -56,7 +52,6 @@ impl Source {
     }
 }
 
-/// Lines of a subject.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
     /// Lines from each source: a second where the time is known, else in all. In the order of
@@ -64,14 +59,13 @@ pub struct Flows {
     lines: [f64; 5],
     /// Requests for writes to DRAM and to CXL memory, likewise.
     pub writes: [f64; 2],
-    /// Whether the figures are of a second.
+    /// Whether the figures are lines a second.
     pub is_rate: bool,
-    /// What counted them.
     pub counted: &'static str,
 }
 
 impl Flows {
-    /// Of a subject: as its cores count lines, else as the table of requests does.
+    /// Flows of a subject: as its cores count lines, else as the table of requests does.
     pub fn new(figures: &Figures) -> Flows {
         let mut flows = Flows::of_cores(figures);
         if flows.sum() <= 0.0 {
@@ -158,7 +152,6 @@ impl Flows {
         self.sum() + self.writes.iter().sum::<f64>()
     }
 
-    /// All lines.
     pub fn sum(&self) -> f64 {
         self.lines.iter().sum()
     }

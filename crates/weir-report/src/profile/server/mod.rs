@@ -5,14 +5,14 @@
 pub(in crate::profile) mod flows;
 
 use super::words::{amount, time};
-use crate::picture::canvas::{Anchor, At, Mark, Picture};
 use crate::picture::chart::words;
-use crate::picture::ink::{Hatch, Ink};
 use crate::picture::matrix::fill_ink;
 use crate::picture::stack::{AreaStyle, swatch};
-use crate::text::{line, number, percent};
 use flows::{Flows, Source};
 use weir_core::window::role::{Stage, Target};
+use weir_figures::text::{line, number, percent};
+use weir_figures::{Anchor, At, Mark, Picture};
+use weir_figures::{Hatch, Ink};
 use weir_profile::report::Figures;
 use weir_profile::stages::StageFigures;
 use weir_profile::stalls::StallSplit;
@@ -21,14 +21,14 @@ use weir_profile::{Answer, Refusal};
 const SIZE: At = (1200.0, 440.0);
 const TOP: f32 = 50.0;
 const BOX_WIDTH: f32 = 116.0;
-/// From the left end of a box to that of the next.
+/// Distance from the left end of a box to that of the next.
 const STEP: f32 = 152.0;
 const LEFT: f32 = 10.0;
 /// Boxes of the six first columns.
 const TALL: f32 = 318.0;
 /// Where bands begin below the top, and how high all of them are.
 const BANDS: (f32, f32) = (138.0, 120.0);
-/// Columns of boxes.
+/// Columns in which the boxes stand, from the core (0) to the device.
 const L1: usize = 1;
 const L2: usize = 2;
 const LLC: usize = 4;
@@ -42,7 +42,6 @@ const CXL_BOX: (f32, f32) = (TOP + 190.0, 128.0);
 /// A band is never thinner, so that little is not nothing.
 const BAND_MIN: f32 = 1.5;
 
-/// A box.
 struct Node {
     at: At,
     height: f32,
@@ -189,7 +188,7 @@ fn flat((ink, hatch): AreaStyle, from: At, to: At, height: f32) -> Mark {
     Mark::Area { ink, hatch, points }
 }
 
-/// From one height to another, without a corner.
+/// A band from one height to another, without a corner.
 fn curved((ink, hatch): AreaStyle, from: At, to: At, height: f32) -> Mark {
     const STEPS: usize = 16;
     let upper: Vec<At> = (0..=STEPS)
@@ -343,7 +342,7 @@ impl Stations<'_> {
             .filter(|queue| stages.contains(&queue.role.stage))
     }
 
-    /// Of the fullest queue.
+    /// Pressure of the fullest queue.
     fn pressure(&self, stages: &[Stage]) -> Option<f64> {
         let known = self
             .queues(stages)

@@ -9,7 +9,8 @@ use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
 /// Rounds of the search for the pace of groups at their rates.
 const ROUNDS: usize = 24;
-/// Part of its capacity that is given out: nearer to it lines queue without end.
+/// The part of its capacity that is given out. Nearer to the capacity lines queue without end; with this room
+/// the ratio of groups is exact.
 const FULL: f64 = 0.97;
 /// A group is at its rate if it is this near, relatively.
 const TOLERANCE: f64 = 1e-3;
@@ -24,7 +25,6 @@ pub(crate) struct GroupRates {
 }
 
 impl GroupRates {
-    /// With equal rates.
     pub(crate) fn new(device: Box<LoadedDevice>) -> GroupRates {
         GroupRates {
             device,
@@ -115,7 +115,7 @@ fn solve(
     }
 }
 
-/// Of each requester what its group has ÷ what its rate lets it have.
+/// For each requester: what its group has ÷ what the group's rate lets it have.
 fn over_rate(requesters: &[Requester], parts: &[(u32, f64)], out: &Equilibrium) -> Vec<f64> {
     let lines = |i: usize| requesters[i].cores * out.lines_per_sec[i];
     let all: f64 = (0..parts.len()).map(lines).sum();

@@ -25,7 +25,6 @@ struct DmaRun {
     reference: f64,
 }
 
-/// A disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DmaDisk {
     run: Option<DmaRun>,

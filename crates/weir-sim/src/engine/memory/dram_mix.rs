@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a mix of sources gets from a DRAM node: a run of the channel's model at command level
-//! (`weir_hw::dram`) of some ten thousand lines. Each mix, order, and set of rates or ranks is run once, and
+//! (`weir_dram`) of some ten thousand lines. Each mix, order, and set of rates or ranks is run once, and
 //! kept.
 
 use crate::engine::memory::memory_model::{Class, LineAccess};
 use std::collections::HashMap;
 use weir_core::units::LINE_BYTES;
-use weir_hw::dram::order::{FrLvtf, Rates};
-use weir_hw::dram::{
+use weir_dram::order::{FrLvtf, Rates};
+use weir_dram::{
     AddressMapping, ChannelSettings, ClosedLoop, DramChannel, DramOrder, DramProfile, LoopPattern,
     LoopSource, OrderKind,
 };
@@ -35,7 +35,6 @@ const MIXES_MAX: usize = 20_000;
 /// What a memory controller knows of its sources, by workload; those beyond the list have 1 or rank 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Arbitration {
-    /// Nothing.
     Blind(MemoryOrder),
     /// Rates, of which only ratios count.
     Rates(Vec<f64>),
@@ -92,10 +91,9 @@ impl MixSource {
     }
 }
 
-/// What a mix gets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DramEquilibrium {
-    /// Of each source.
+    /// Lines that each source gets per nanosecond.
     pub lines_per_ns: Vec<f64>,
     /// Mean latency of a read, and at the quantiles that were asked for.
     pub latency_ns: f64,
@@ -114,7 +112,7 @@ pub(crate) struct DramMix {
 }
 
 impl DramMix {
-    /// Of a checked scenario: names of profile and mapping are known.
+    /// The memory of a checked scenario: the names of profile and mapping are known.
     pub(crate) fn new(profile: DramProfile, node: &DramNode) -> DramMix {
         let mapping = AddressMapping::named(&node.mapping);
         DramMix {
@@ -148,6 +146,8 @@ impl DramMix {
         is_new
     }
 
+    /// What each source gets of the memory. A mix that was run before is not run again; rates are kept in
+    /// steps ([`RATE_STEP`]), so that a small change of a rate is none.
     pub(crate) fn solve(&mut self, sources: &[MixSource], quantiles: &[f64; 8]) -> DramEquilibrium {
         if sources.is_empty() {
             return DramEquilibrium::default();
@@ -172,7 +172,8 @@ impl DramMix {
     }
 
     /// What the arbitration says of these sources, relative to each other: millionths of the largest rate, or
-    /// places in the order of ranks.
+    /// places in the order of ranks. Only ratios, and the order of ranks, decide what a channel does. Taken
+    /// relative, mixes are met again that would each be new otherwise.
     fn places(&self, sources: &[MixSource]) -> Vec<u64> {
         let of = |workload: u32| workload as usize;
         match &self.arbitration {

@@ -97,7 +97,7 @@ pub(crate) struct Fluid {
     integrals: Vec<f64>,
     devices: Vec<DeviceRate>,
     is_stale: bool,
-    /// By speed.
+    /// Solutions that were found before, one table for each speed that the CPUs can have.
     memo: [Memo<Vec<(u32, u32)>, u32>; SPEED_LEVELS],
     solutions: Vec<Solution>,
     /// Shapes of latency distributions, by device and bucket of the mean.
@@ -112,7 +112,7 @@ struct Scratch {
     key: Vec<(u32, u32)>,
     requesters: Vec<Requester>,
     kinds: Vec<u32>,
-    /// By kind: part of its time that a task executed when last solved.
+    /// For each kind, the part of its time that a task executed when the equilibrium was last solved.
     executing: Vec<f64>,
     equilibrium: Option<Equilibrium>,
 }
@@ -232,12 +232,10 @@ impl Fluid {
         }
     }
 
-    /// How many devices there are.
     pub(crate) fn device_count(&self) -> usize {
         self.models.len()
     }
 
-    /// Totals of a device.
     pub(crate) fn totals(&self, device: usize) -> &DeviceTotals {
         &self.totals[device]
     }
@@ -276,6 +274,9 @@ impl Fluid {
     }
 
     /// Makes the rates right for the mix that runs now. True if they changed.
+    ///
+    /// A mix is known by how many tasks of each kind run. Its solution is kept, because a simulated machine
+    /// comes back to the same mixes again and again.
     pub(crate) fn refresh(&mut self) -> bool {
         if !std::mem::take(&mut self.is_stale) {
             return false;
@@ -332,8 +333,9 @@ impl Fluid {
         index
     }
 
-    /// Part of time in which a task of this class executes, beside a computing (1) or an accessing
-    /// (2) sibling: what it needs per line at its speed, times its lines.
+    /// Part of time in which a task of this class executes, beside a computing (1) or an accessing (2)
+    /// sibling: what it needs per line at its speed, times its lines. Two hardware threads slow each other
+    /// down by a fixed factor while both execute, and not while one waits for its device.
     fn executing(&self, class: u32, beside: u32, rates: &[(u32, f64)]) -> f64 {
         let kind = class * 3 + beside;
         let rate = rates.iter().find(|(k, _)| *k == kind).map_or(0.0, |r| r.1);
@@ -380,6 +382,10 @@ impl Fluid {
     }
 
     /// The equilibrium of a DRAM node, from the model of its commands.
+    ///
+    /// There is no formula for what an order of requests does to each source. So the channel is run for the
+    /// mix, some ten thousand lines, and its means are taken. Noise within a mix is lost by that: the scatter
+    /// of DRAM bandwidth in results is that of mixes alone (docs/explanation/simulator.md).
     fn solve_dram(
         &mut self,
         device: usize,

@@ -5,7 +5,6 @@ use crate::engine::memory::cxl_rates::GroupRates;
 use crate::engine::memory::dram_mix::DramMix;
 use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
-/// How lines are moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Class {
     pub device: u32,
@@ -32,10 +31,8 @@ pub(crate) enum LineAccess {
     Dma,
 }
 
-/// What gives lines.
 pub(crate) enum MemoryModel {
     Cxl(Box<LoadedDevice>),
-    /// With rates of groups.
     CxlRates(Box<GroupRates>),
     Dram(Box<DramMix>),
 }

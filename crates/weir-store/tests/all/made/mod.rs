@@ -33,7 +33,6 @@ pub fn machine() -> Description {
             name: "weir_cxl0".into(),
             capacity_bytes_per_sec: Some(BytesPerSec::new(2e10)),
             counter_mask_bytes: u64::MAX,
-            // As files of format 1 were first written: without.
             counted_by: CountedBy::default(),
         }],
         groups: vec![Group {
@@ -42,7 +41,7 @@ pub fn machine() -> Description {
             size_bytes: Bytes(1 << 29),
         }],
         actuator: Some(Actuator {
-            name: "cgroup".into(),
+            name: "cpu-max".into(),
             levers: vec![weir_core::seam::topology::Lever::CpuTime],
             min_cpus: 0.001,
             grain_ns: Nanos::from_millis(4),
@@ -270,23 +269,6 @@ pub fn add_session_of(path: &Path, start: &Start, count: usize, is_finished: boo
             .unwrap();
     }
     ticks
-}
-
-/// A recording of sessions of the first writer of format 1, which knew no checksums.
-pub fn old(path: &Path, sessions: u32) {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-1.weir");
-    std::fs::copy(data, path).unwrap();
-    let database = rusqlite::Connection::open(path).unwrap();
-    for session in 2..=sessions {
-        let sql = format!(
-            "INSERT INTO session SELECT {session}, started_unix_ms, ended_unix_ms, writer_version,
-                 writer_pid, interval_ms, policy, limiting, config, description
-                 FROM session WHERE id = 1;
-             INSERT INTO tick SELECT id + 140 * ({session} - 1), {session}, wall_unix_ms, is_key,
-                 lost_before, document FROM tick WHERE session = 1;"
-        );
-        database.execute_batch(&sql).unwrap();
-    }
 }
 
 /// A finished recording of so many ticks, and these.

@@ -2,8 +2,8 @@
 //! Arguments of `weir calibrate`.
 
 use crate::cli::CountersName;
+use crate::cli::devices::{DeviceNode, checked};
 use crate::cli::quantities::{Size, Span};
-use crate::inventory::devices::{DeviceNode, checked};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

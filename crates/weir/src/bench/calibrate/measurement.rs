@@ -14,13 +14,12 @@ use weir_linux::Traffic;
 
 /// A point is known well enough.
 const ERROR_WANTED: f64 = 0.01;
-/// Before a point counts: a part of its time.
+/// One part in so many of a point's time passes before it counts.
 const SETTLE_PART: u64 = 8;
 /// No point is shorter than this part of its time, however small its error: bandwidth needs time as well.
 const LEAST_PART: u64 = 3;
 const SEED: u64 = 1;
 
-/// Everything that is needed.
 pub struct Measurement {
     ring: Ring,
     loaders: Loaders,
@@ -30,7 +29,6 @@ pub struct Measurement {
     batches: u64,
 }
 
-/// What was moved until when.
 struct Mark {
     at_ns: u64,
     counted_bytes: Option<u64>,
@@ -66,7 +64,6 @@ impl Measurement {
         self.stop.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the device counts.
     pub fn is_counted(&self) -> bool {
         self.traffic.is_some()
     }

@@ -7,19 +7,18 @@
 //! The knee is [`weir_core::knee`]'s, as in the simulator and in the controller: one definition.
 
 pub mod cli;
-pub mod device_profile;
 mod measurement;
 pub mod placement;
 mod render;
 mod search;
 
+use crate::cli::device_profile::{self, Profile, ProfilePlace, StoredKnee, StoredPoint};
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
-use crate::run::open_platform;
+use crate::cli::output::wall_clock::wall_unix_ms;
+use crate::run::platform;
 use crate::run::screens::publish;
 use anyhow::{Context, Result, bail};
 use cli::CalibrateArgs;
-use device_profile::{Profile, ProfilePlace, StoredKnee, StoredPoint};
 use measurement::Measurement;
 pub use measurement::idle_latency;
 use placement::Placement;
@@ -33,12 +32,14 @@ use std::sync::atomic::AtomicUsize;
 use weir_bench::cpu::{now_ns, spin_step_ns};
 use weir_core::BytesPerSec;
 use weir_core::knee::NoKnee;
+use weir_figures::text;
 use weir_linux::{Roots, Traffic};
 
 /// Shorter is no measurement.
 const BUDGET_MIN_NS: u64 = 2_000_000_000;
 const BUDGET_MAX_NS: u64 = 3_600_000_000_000;
-/// Of the budget: what stands for itself beside the points, and what making the buffers may take.
+/// The budget is divided by this: one part is for what stands for itself beside the points, and one is what
+/// making the buffers may take.
 const PARTS: u64 = 8;
 /// No point needs longer.
 const POINT_MAX_NS: u64 = 5_000_000_000;
@@ -47,7 +48,8 @@ const OTHERS_NOTED: f64 = 0.02;
 const OTHERS_MAX: f64 = 0.1;
 /// Above this scatter of the idle latency nothing is known.
 const SCATTER_MAX: f64 = 0.1;
-/// Of the knee: what is left for what a controller cannot foresee (`headroom_ratio`'s default).
+/// The part of the knee that is recommended. The rest is left for what a controller cannot foresee
+/// (`headroom_ratio`'s default).
 pub const RECOMMENDED: f64 = 0.9;
 
 /// Measures.
@@ -65,8 +67,8 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     check_no_limits(&roots.run)?;
     args.mix.mix().check()?;
     let named = args.nodes(roots)?;
-    let traffic = Traffic::open(roots, open_platform::counters(args.counters), &named)
-        .map_err(open_platform::or_simulated)
+    let traffic = Traffic::open(roots, platform::counters(args.counters), &named)
+        .map_err(platform::or_simulated)
         .context("cannot calibrate")?;
     let site = Placement::choose(args, roots, &traffic)?;
     let path = match &args.out {
@@ -82,13 +84,13 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     finish(args, outcome, place)
 }
 
-/// Refuses while a weir limits here: it would limit the load as well.
+/// Refuses while a weir process limits here: it would limit the load as well.
 ///
 /// # Errors
 /// One does.
 pub fn check_no_limits(run: &Path) -> Result<()> {
     let other = publish::head(&run.join(publish::FILE_NAME));
-    match other.filter(|other| other.limiting && other.is_live(publish::wall_unix_ms())) {
+    match other.filter(|other| other.limiting && other.is_live(wall_unix_ms())) {
         Some(other) => bail!(
             "weir {pid} limits here, and would limit the load of a measurement: stop it first (kill -TERM {pid})",
             pid = other.writer_pid
@@ -110,7 +112,6 @@ pub fn watch() -> Result<Arc<AtomicUsize>> {
     Ok(stop)
 }
 
-/// Prints a line on stderr.
 fn say(line: &str) {
     // A closed stderr is no reason to stop.
     let _ = writeln!(io::stderr(), "{line}");
@@ -161,7 +162,6 @@ pub fn curve(
     measured(args, site, traffic, budget_ns, stop)
 }
 
-/// All of it.
 fn measured(
     args: &CalibrateArgs,
     site: &Placement,
@@ -270,7 +270,9 @@ fn stored_point(point: &Point) -> StoredPoint {
     }
 }
 
-/// What comes of it, and what is to be known beside.
+/// What comes of it, and what is to be known beside. Where the latency without load is hardly known, or
+/// others move so much that the latencies have them in them, no profile is kept, unless the operator has said
+/// that others are there.
 fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped: bool) -> Decision {
     let mut verdict = Decision::default();
     if was_stopped {
@@ -296,7 +298,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     if let Some(scatter) = scatter.filter(|s| *s > SCATTER_MAX && !busy) {
         verdict.lacking = Some(format!(
             "latency without load is known to ± {} only: repeat it when the CPUs have time, or keep it with --allow-other-traffic",
-            text::percent(scatter)
+            text::whole_percent(scatter)
         ));
         return verdict;
     }
@@ -305,7 +307,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     let note = format!(
         "others moved {} ({}), which the latencies have in them",
         text::rate(BytesPerSec::new(others)),
-        text::percent(part)
+        text::whole_percent(part)
     );
     if part > OTHERS_MAX && !busy {
         verdict.lacking = Some(format!(

@@ -2,16 +2,16 @@
 //! Where a measurement takes place: which device, which node of it, on which CPUs, in how much memory.
 
 use super::cli::CalibrateArgs;
-use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use weir_core::Bytes;
 use weir_core::seam::topology::{Device, Group};
+use weir_figures::text::harmless;
 use weir_linux::{Node, Nodes, Roots, Traffic, cpu_topology};
 
 const MIB: u64 = 1 << 20;
-/// Of a huge page: buffers are whole ones.
+/// Size of a huge page: buffers are whole ones.
 const GRAIN_BYTES: u64 = 2 * MIB;
-/// For each thread, unless it is said.
+/// Bytes for each thread, unless the operator says how many.
 const THREAD_BYTES: u64 = 64 * MIB;
 /// The ring that latency is measured on is this many times the last-level cache, so that hardly a line of it
 /// is there when its turn comes.
@@ -21,18 +21,15 @@ const RING_BYTES_MIN: u64 = 8 * MIB;
 /// More threads load no device better; they only take memory.
 const THREADS_MAX: usize = 64;
 
-/// A place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
-    /// The device.
     pub device: Device,
-    /// Of all of it.
+    /// Bytes of all memory of the device.
     pub device_bytes: u64,
     /// The node with the memory that is used.
     pub node: u32,
     /// The node next to the CPUs that are used, and what of it may be used for comparison.
     pub cpu_node: Option<(u32, u64)>,
-    /// The CPU that measures latency.
     pub probe_cpu: u32,
     /// CPUs that load, one thread each.
     pub load_cpus: Vec<u32>,

@@ -2,23 +2,20 @@
 //! What `weir calibrate` prints.
 
 use super::RECOMMENDED;
-use super::device_profile::Profile;
-use crate::output::text::{harmless, rate};
+use crate::cli::device_profile::Profile;
 use serde::Serialize;
 use std::fmt::Write;
 use weir_core::BytesPerSec;
+use weir_figures::text::{harmless, rate};
+use weir_figures::{Cell, Setting, Table, terminal_table};
 
-/// What came of it.
 pub struct Outcome {
-    /// What was measured.
     pub profile: Profile,
-    /// How good it is.
     pub verdict: Decision,
-    /// Where it is kept.
+    /// File in which the profile is kept; none if it is not kept.
     pub kept_in: Option<String>,
 }
 
-/// How good it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// What is to be known of it.
@@ -27,7 +24,6 @@ pub struct Decision {
     pub lacking: Option<String>,
 }
 
-/// As JSON.
 #[derive(Serialize)]
 pub struct Json<'a> {
     #[serde(flatten)]
@@ -45,7 +41,6 @@ impl Outcome {
         Some(knee.bandwidth_bytes_per_sec * RECOMMENDED)
     }
 
-    /// As JSON.
     pub fn json(&self) -> Json<'_> {
         Json {
             profile: &self.profile,
@@ -57,37 +52,34 @@ impl Outcome {
     }
 }
 
-/// As a table: the points by rising bandwidth, then what follows from them.
+/// The outcome as a table: the points by rising bandwidth, then what follows from them.
 pub fn page(outcome: &Outcome) -> String {
     let profile = &outcome.profile;
     let per_sec = |value: f64| rate(BytesPerSec::new(value));
-    let mut out = format!(
-        "{} on node {}, {} threads, {}\n\n{:>11}  {:>10}  {:>10}  {:>10}\n",
-        harmless(&profile.device),
-        profile.node,
-        profile.threads,
-        profile.mix,
-        "bandwidth",
-        "latency",
-        "median",
-        "p99"
-    );
     let mut points: Vec<_> = profile.points.iter().collect();
     points.sort_by(|a, b| {
         a.bandwidth_bytes_per_sec
             .total_cmp(&b.bandwidth_bytes_per_sec)
     });
-    // Writing into a String cannot fail, here and below.
-    for p in points {
-        let _ = writeln!(
-            out,
-            "{:>11}  {:>7.0} ns  {:>7.0} ns  {:>7.0} ns",
-            per_sec(p.bandwidth_bytes_per_sec),
-            p.latency_ns,
-            p.latency_median_ns,
-            p.latency_p99_ns
-        );
-    }
+    let ns = |ns: f64| Cell::number(format!("{ns:.0} ns"));
+    let rows = points.iter().map(|p| {
+        let bandwidth = Cell::number(per_sec(p.bandwidth_bytes_per_sec));
+        vec![
+            bandwidth,
+            ns(p.latency_ns),
+            ns(p.latency_median_ns),
+            ns(p.latency_p99_ns),
+        ]
+    });
+    let table = Table::new("", &["bandwidth", "latency", "median", "p99"], rows);
+    let mut out = format!(
+        "{} on node {}, {} threads, {}\n\n{}",
+        harmless(&profile.device),
+        profile.node,
+        profile.threads,
+        profile.mix,
+        terminal_table(&table, Setting::PLAIN)
+    );
     let _ = write!(out, "\nidle       {:.0} ns", profile.idle_latency_ns);
     if let Some(dram) = profile.dram_latency_ns {
         let _ = write!(out, " (the CPU's own memory {dram:.0} ns)");

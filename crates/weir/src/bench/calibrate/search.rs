@@ -15,19 +15,17 @@ const STEPS: [f64; 13] = [
 const REFINED_MAX: usize = 10;
 /// All points there may be, the idle one among them.
 pub const POINTS_MAX: usize = 1 + STEPS.len() + REFINED_MAX;
-/// With less than this part of the largest bandwidth ÷ latency, and so many times the idle latency, the knee
-/// is long passed, and points above it are of no use.
+/// The search stops where bandwidth ÷ latency is less than this part of its largest value, and latency is so
+/// many times the idle one: then the knee is long passed, and points above it say nothing more. Both must
+/// hold, so that the search stops only where latency has risen.
 const ENOUGH: f64 = 0.5;
 const ENOUGH_LATENCIES: f64 = 1.5;
 
-/// One load, measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Delay of the threads, in steps of their spinning; nothing when they stand still.
     pub delay: Option<u64>,
-    /// What the device moved.
     pub bytes_per_sec: f64,
-    /// What a load took.
     pub latency: Timing,
 }
 
@@ -189,7 +187,7 @@ mod tests {
             };
             let points = search(point(None, 64e9 / idle, idle), 0.5, &mut measure).unwrap();
             let found = knee(&points).unwrap();
-            // By trying: where bandwidth ÷ latency is largest.
+            // Found by trying: where bandwidth ÷ latency is largest.
             let service = 64e9 / capacity;
             let latency = |u: f64| idle + service * u / (2.0 * (1.0 - u));
             let power = |u: f64| u / latency(u);

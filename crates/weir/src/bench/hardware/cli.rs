@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir verify-hardware`.
 
+use crate::cli::devices::NodeArgs;
 use crate::cli::quantities::Span;
-use crate::inventory::devices::NodeArgs;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -63,12 +63,10 @@ const WHY_NOT: &[(&str, &str)] = &[
 const LIMITS: &str =
     "it limits workloads of this machine: weir run --limit, when that does no harm";
 
-/// A feature without a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UncheckedFeature {
-    /// As the page has it.
+    /// Name of the feature as the page has it.
     pub feature: String,
-    /// Why.
     pub why: &'static str,
 }
 
@@ -81,7 +79,6 @@ pub fn on_hardware() -> Vec<String> {
         .collect()
 }
 
-/// Those that no check is of.
 pub fn unchecked(checked: &[&str]) -> Vec<UncheckedFeature> {
     let open = on_hardware().into_iter();
     let is_left = |feature: &String| !checked.iter().any(|start| feature.starts_with(start));

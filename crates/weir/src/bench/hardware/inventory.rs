@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What weir finds on the machine: nodes, counters, events.
 
-use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm, PromiseBound};
+use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm};
 use super::site::{HardwareSite, no_cxl};
 use serde_json::json;
 use weir_core::Missing;
 use weir_core::seam::topology::NodeCoverage;
 use weir_events::tables_with_roles;
+use weir_figures::Bound;
 
 /// Nodes are classified by evidence.
 pub struct NodesProven;
@@ -21,7 +22,7 @@ impl HardwareCheck for NodesProven {
             feature: "which nodes are CXL memory",
             words: "there is evidence of what each node without CPUs is",
             unit: "of such nodes",
-            bound: PromiseBound::AtLeast(1.0),
+            bound: Bound::AtLeast(1.0),
             page: "docs/how-to/inspect-the-topology.md",
             quote: "The first line that holds decides",
         }
@@ -48,7 +49,6 @@ impl HardwareCheck for NodesProven {
     }
 }
 
-/// Devices have counts.
 pub struct DevicesCounted;
 
 impl HardwareCheck for DevicesCounted {
@@ -61,7 +61,7 @@ impl HardwareCheck for DevicesCounted {
             feature: "counters, bandwidth, attribution",
             words: "each CXL memory device has counts of its traffic, by a driver or by perf",
             unit: "of the devices",
-            bound: PromiseBound::AtLeast(1.0),
+            bound: Bound::AtLeast(1.0),
             page: "docs/explanation/attribution.md",
             quote: "A device counts its bytes exactly, but not by workload",
         }
@@ -111,7 +111,7 @@ impl HardwareCheck for EventsEncode {
             feature: "tables of events, encoding",
             words: "all events of this CPU's table fit the fields that the kernel's PMUs have",
             unit: "of the events",
-            bound: PromiseBound::AtLeast(1.0),
+            bound: Bound::AtLeast(1.0),
             page: "docs/how-to/inspect-the-topology.md",
             quote: "families, and the events of this machine",
         }
@@ -162,7 +162,7 @@ impl HardwareCheck for BpfReads {
             feature: "cgroups, processes, BPF iterators",
             words: "processes and CPU time are read by BPF programs, all at once",
             unit: "of two programs",
-            bound: PromiseBound::AtLeast(2.0),
+            bound: Bound::AtLeast(2.0),
             page: "docs/evidence/loop.md",
             quote: "On a kernel with BPF weir reads them by a program, all at once",
         }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What weir does with the kernel: limits, leases, its scheduler, and what a tick costs.
 
-use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm, PromiseBound};
+use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm};
 use super::site::HardwareSite;
-use crate::run::open_platform;
+use crate::run::platform;
 use crate::run::sink::Sinks;
 use crate::run::tick::Loop;
 use serde_json::json;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_core::{Config, Missing};
+use weir_figures::Bound;
 use weir_linux::{TrialCgroup, try_scheduler};
 
 /// The quota of the trials: a quarter of a CPU.
@@ -34,7 +35,7 @@ impl HardwareCheck for LeaseRestored {
             feature: "leases: limits, weights; SIGKILL",
             words: "a limit whose owner was killed is restored from its journal, on an empty cgroup of weir's own",
             unit: "of one lease",
-            bound: PromiseBound::AtLeast(1.0),
+            bound: Bound::AtLeast(1.0),
             page: "docs/explanation/limits-and-leases.md",
             quote: "stay until the next `weir run --limit`, or `weir reset`",
         }
@@ -72,7 +73,7 @@ impl HardwareCheck for CpuMaxHolds {
             feature: "limits by `cpu.max`, at the refill",
             words: "a busy process with a quota of 25 of 100 ms gets at most that and a tick of the kernel (4 ms)",
             unit: "CPUs",
-            bound: PromiseBound::AtMost(0.29),
+            bound: Bound::AtMost(0.29),
             page: "docs/explanation/limits-and-leases.md",
             quote: "The kernel enforces it in scheduler ticks (4 ms at HZ=250)",
         }
@@ -152,7 +153,7 @@ impl HardwareCheck for SchedulerLoads {
             feature: "scheduler, partial mode",
             words: "the kernel takes weir's scheduler with no task in it, and has none after it",
             unit: "of one load",
-            bound: PromiseBound::AtLeast(1.0),
+            bound: Bound::AtLeast(1.0),
             page: "docs/maturity.md",
             quote: "The scheduler was tested on Linux 7.2; loading and holding also on 7.3 and 7.0",
         }
@@ -172,7 +173,6 @@ impl HardwareCheck for SchedulerLoads {
     }
 }
 
-/// What one tick costs.
 pub struct TickCost;
 
 impl HardwareCheck for TickCost {
@@ -185,7 +185,7 @@ impl HardwareCheck for TickCost {
             feature: "write budget; idle workloads read seldom",
             words: "one tick costs at most 3 µs of CPU time for each workload, or 0.3 ms up to 100",
             unit: "of the bound",
-            bound: PromiseBound::AtMost(1.0),
+            bound: Bound::AtMost(1.0),
             page: "docs/evidence/loop.md",
             quote: "**Reached:** 0.3 ms at 100 workloads",
         }
@@ -205,7 +205,7 @@ impl HardwareCheck for TickCost {
         let options = &site.options;
         let name = crate::cli::WorkloadsName::Cgroup;
         let nodes = options.nodes.clone();
-        let platform = open_platform::open_read_only(&options.roots, name, nodes, INTERVAL);
+        let platform = platform::open_read_only(&options.roots, name, nodes, INTERVAL);
         let platform = platform.map_err(|why| Missing::NotSupported(format!("{why:#}")))?;
         let config = Config::default();
         let mut ticks = Loop::new(platform, config, "max-min", INTERVAL, Sinks::default());

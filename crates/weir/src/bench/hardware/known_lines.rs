@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines that weir reads itself, so that it is known how many they are, against what each source counts.
 
-use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm, PromiseBound};
+use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm};
 use super::site::{HardwareSite, no_cxl};
 use crate::run::probe;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use weir_core::Missing;
 use weir_core::seam::topology::CountedBy;
 use weir_core::units::LINE_BYTES;
+use weir_figures::Bound;
 use weir_linux::pmu::{self, Counting, Target};
 use weir_linux::{CounterSource, Options, Traffic};
 
@@ -17,17 +18,16 @@ use weir_linux::{CounterSource, Options, Traffic};
 const TRIES: usize = 3;
 /// Shortest sample of what others move.
 const QUIET: Duration = Duration::from_millis(20);
-/// Of what was read: with more traffic of others nothing can be said.
+/// Where others moved more than this part of what was read, nothing can be said.
 const OTHERS_MAX: f64 = 0.5;
 
-/// What one source counted.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceCount {
     /// `access counters`, or a scope of performance counters.
     pub source: String,
     /// Counted, less what others moved, ÷ what was read.
     pub ratio: f64,
-    /// Of others, ÷ what was read.
+    /// What others moved ÷ what was read.
     pub others_ratio: f64,
 }
 
@@ -55,7 +55,7 @@ impl HardwareCheck for KnownLines {
             feature: "counters, bandwidth, attribution",
             words: "of 4 MiB that weir reads past the caches, the nearest source counts 90 to 110 %",
             unit: "of what was read",
-            bound: PromiseBound::Within(0.9, 1.1),
+            bound: Bound::Within(0.9, 1.1),
             page: "docs/explanation/attribution.md",
             quote: "weir reads about 4 MB of the device in a thread of its own, and compares the event with \
                     the device's counters",
@@ -98,7 +98,7 @@ impl HardwareCheck for SourcesAgree {
             feature: "traffic by perf events",
             words: "sources that count the same reads (driver, CXL PMU, ports, sockets) differ by at most 10 %",
             unit: "of the most",
-            bound: PromiseBound::AtMost(0.1),
+            bound: Bound::AtMost(0.1),
             page: "docs/explanation/attribution.md",
             quote: "within 10 %",
         }

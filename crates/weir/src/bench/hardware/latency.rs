@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The latency of the device without load, and the knee.
 
-use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm, PromiseBound};
+use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm};
 use super::site::HardwareSite;
 use crate::bench::calibrate::cli::{CalibrateArgs, MixName};
 use crate::bench::calibrate::{check_no_limits, curve, placement::Placement};
 use crate::cli::CountersName;
+use crate::cli::devices::DeviceNode;
 use crate::cli::quantities::Span;
-use crate::inventory::devices::DeviceNode;
 use crate::run::probe::placement::take;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_bench::{Timing, cpu};
 use weir_core::Missing;
+use weir_figures::Bound;
 use weir_linux::{CounterSource, Roots, Traffic};
 
-/// Of the two methods each.
+/// Time that each of the two methods takes.
 const SPAN: Duration = Duration::from_secs(1);
 const BATCHES: usize = 256;
 /// What `weir calibrate` is given at most, and at least.
@@ -37,7 +38,7 @@ impl HardwareCheck for LatencyTwoWays {
             words: "the probe (lines given up) and calibrate (a ring larger than the cache) find one latency, \
                     to 10 %",
             unit: "probe ÷ calibrate",
-            bound: PromiseBound::Within(0.9, 1.1),
+            bound: Bound::Within(0.9, 1.1),
             page: "docs/evidence/testbed.md",
             quote: "12 895 (+7.4 %)",
         }
@@ -90,7 +91,6 @@ fn both(roots: &Roots, place: &Placement) -> Result<HardwareFigure, Missing> {
     })
 }
 
-/// The knee is found.
 pub struct KneeFound;
 
 impl HardwareCheck for KneeFound {
@@ -103,7 +103,7 @@ impl HardwareCheck for KneeFound {
             feature: "`weir calibrate`",
             words: "the knee of the device is found, quiet enough to be kept",
             unit: "knees",
-            bound: PromiseBound::AtLeast(1.0),
+            bound: Bound::AtLeast(1.0),
             page: "docs/how-to/find-a-set-point.md",
             quote: "prints the latency at each bandwidth, `idle`, `knee`, and `set-point`",
         }

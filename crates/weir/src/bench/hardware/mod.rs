@@ -16,18 +16,17 @@ mod site;
 
 use crate::bench::calibrate::{check_no_limits, watch};
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::{harmless, perhaps};
+use crate::cli::output::suggestion::perhaps;
 use anyhow::{Context, Result, bail};
 use check::{HardwareCheck, Harm};
 use cli::VerifyHardwareArgs;
 use report::{HardwareRow, PromiseVerdict};
 use site::HardwareSite;
-use std::fs::Permissions;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use tempfile::NamedTempFile;
 use weir_core::Missing;
+use weir_figures::text::harmless;
+use weir_files::{Access, NewFile};
 use weir_linux::Roots;
 
 /// All of them, those that only read first: a machine that must not be loaded is described all the same.
@@ -116,9 +115,10 @@ fn refusal(
             "it loads the machine or changes something, and nothing could be asked: give --yes",
         );
     }
-    match is_agreed(args) {
-        true => None,
-        false => no("the answer was no"),
+    if is_agreed(args) {
+        None
+    } else {
+        no("the answer was no")
     }
 }
 
@@ -153,27 +153,20 @@ fn measured(
 }
 
 /// A new file beside the place of the last, before anything is measured.
-fn ready(path: &Path) -> Result<NamedTempFile> {
+fn ready(path: &Path) -> Result<NewFile> {
     let shown = harmless(&path.display().to_string());
     if path.symlink_metadata().is_ok() {
         bail!("{shown} is there already: give another name with --out FILE");
     }
-    let dir = match path.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
-    };
-    let file = tempfile::Builder::new().prefix(".weir-").tempfile_in(dir);
-    file.with_context(|| format!("cannot write {shown}: say where with --out FILE"))
+    weir_files::begin(path, Access::OwnerWrites)
+        .with_context(|| format!("cannot write {shown}: say where with --out FILE"))
 }
 
-fn keep(mut file: NamedTempFile, path: &Path, document: &serde_json::Value) -> Result<()> {
+fn keep(mut file: NewFile, path: &Path, document: &serde_json::Value) -> Result<()> {
     let shown = || format!("cannot write {}", harmless(&path.display().to_string()));
     serde_json::to_writer_pretty(&mut file, document).with_context(shown)?;
     writeln!(file).with_context(shown)?;
-    let mode = Permissions::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(shown)?;
-    file.persist_noclobber(path).with_context(shown)?;
-    Ok(())
+    file.place().with_context(shown)
 }
 
 #[cfg(test)]

@@ -30,9 +30,10 @@ pub fn take_out(value: &mut Value, host: &str) {
         Value::Array(list) => list.iter_mut().for_each(|item| take_out(item, host)),
         Value::Object(map) => {
             for (key, item) in map.iter_mut() {
-                match SERIAL.contains(&key.as_str()) {
-                    true => *item = Value::String(HIDDEN.into()),
-                    false => take_out(item, host),
+                if SERIAL.contains(&key.as_str()) {
+                    *item = Value::String(HIDDEN.into())
+                } else {
+                    take_out(item, host)
                 }
             }
         }
@@ -40,7 +41,6 @@ pub fn take_out(value: &mut Value, host: &str) {
     }
 }
 
-/// A text without them.
 fn without_names(text: &str, host: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -53,9 +53,10 @@ fn without_names(text: &str, host: &str) -> String {
         // A full stop or a colon ends the sentence, and not the name.
         let len = path[..len].trim_end_matches([':', '.']).len().max(1);
         let (word, after) = path.split_at(len);
-        match is_inside {
-            true => out += word,
-            false => out += &plain(word),
+        if is_inside {
+            out += word
+        } else {
+            out += &plain(word)
         }
         rest = after;
     }
@@ -75,9 +76,10 @@ fn is_of_path(c: char) -> bool {
 fn plain(path: &str) -> String {
     if let Some(below) = path.strip_prefix(CGROUPS) {
         let is_kernels = CGROUP_FILES.iter().any(|file| below.starts_with(file));
-        return match is_kernels {
-            true => path.to_owned(),
-            false => format!("{CGROUPS}{HIDDEN}"),
+        return if is_kernels {
+            path.to_owned()
+        } else {
+            format!("{CGROUPS}{HIDDEN}")
         };
     }
     let is_pid = path

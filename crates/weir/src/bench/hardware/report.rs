@@ -1,58 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is written, and what is printed.
 
-use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm, PromiseBound};
+use super::check::{HardwareCheck, HardwareFigure, HardwarePromise, Harm};
 use super::features::UncheckedFeature;
 use super::names::take_out;
 use super::site::HardwareSite;
-use crate::output::text::harmless;
-use crate::run::screens::publish::wall_unix_ms;
+use crate::cli::output::wall_clock::wall_unix_ms;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::fmt::Write;
 use weir_core::Missing;
+use weir_figures::text::harmless;
+use weir_figures::{Cell, Comparison, FigureUnit, Setting, compared, terminal_table};
 
 /// Version of the file's schema.
 const FORMAT: u32 = 1;
 
-/// How a promise stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromiseVerdict {
     /// The figure is within its bound.
     Met,
-    /// It is not.
     Missed,
     /// There is no figure.
     NotMeasured,
 }
 
-/// A promise and its figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct HardwareRow {
-    /// Of the check.
     pub name: &'static str,
     harm: Harm,
     promise: HardwarePromise,
-    /// How it stands.
     pub verdict: PromiseVerdict,
     figure: Option<HardwareFigure>,
     why: Option<String>,
 }
 
 impl HardwareRow {
-    /// Judges.
     pub fn of(check: &dyn HardwareCheck, measured: Result<HardwareFigure, Missing>) -> HardwareRow {
         let promise = check.promise();
         let (figure, why) = match measured {
             Ok(figure) => (Some(figure), None),
             Err(why) => (None, Some(why.to_string())),
         };
-        let verdict = match &figure {
+        let holds = figure
+            .as_ref()
+            .map(|figure| promise.bound.holds(figure.value));
+        let verdict = match holds {
             None => PromiseVerdict::NotMeasured,
-            Some(figure) if promise.bound.holds(figure.value) => PromiseVerdict::Met,
-            Some(_) => PromiseVerdict::Missed,
+            Some(true) => PromiseVerdict::Met,
+            Some(false) => PromiseVerdict::Missed,
         };
         HardwareRow {
             name: check.name(),
@@ -63,9 +60,18 @@ impl HardwareRow {
             why,
         }
     }
+
+    fn compared(&self) -> Comparison {
+        let why = harmless(self.why.as_deref().unwrap_or_default());
+        let value = self.figure.as_ref().map(|figure| figure.value).ok_or(why);
+        let detail = self.figure.as_ref().map_or("", |figure| &figure.detail);
+        Comparison::new(self.name, FigureUnit::named(self.promise.unit), value)
+            .within(self.promise.bound)
+            .beside(self.promise.words)
+            .because(harmless(detail))
+    }
 }
 
-/// How many rows have this verdict.
 pub fn count(rows: &[HardwareRow], verdict: PromiseVerdict) -> usize {
     rows.iter().filter(|row| row.verdict == verdict).count()
 }
@@ -118,48 +124,23 @@ pub fn document(
 const SEND: &str = "this file, and beside it: the device's and the server's model and firmware, what else ran \
 meanwhile, and for a missed promise the output of `weir doctor --json`. Read it first";
 
-/// For people.
 pub fn page(rows: &[HardwareRow], unchecked: usize, file: &str) -> String {
-    let mut out = String::new();
-    // Writing into a String cannot fail, here and below.
-    for row in rows {
-        let (mark, says) = match (&row.figure, &row.why) {
-            (Some(figure), _) => (
-                if row.verdict == PromiseVerdict::Met {
-                    "✓ met"
-                } else {
-                    "✗ MISSED"
-                },
-                format!(
-                    "{:.3} {} ({})",
-                    figure.value, row.promise.unit, figure.detail
-                ),
-            ),
-            (None, why) => ("– not measured", why.clone().unwrap_or_default()),
-        };
-        let _ = writeln!(out, "{mark:<14}  {}", row.name);
-        let _ = writeln!(out, "                {}", row.promise.words);
-        let _ = writeln!(
-            out,
-            "                {}: {}",
-            promised(&row.promise),
-            harmless(&says)
-        );
+    let shown: Vec<Comparison> = rows.iter().map(HardwareRow::compared).collect();
+    let mut table = compared(["", "", "promised", "measured"], &shown);
+    for (row, cells) in rows.iter().zip(&mut table.rows) {
+        if row.verdict == PromiseVerdict::NotMeasured {
+            cells[0] = Cell::words("not measured");
+        }
     }
-    let _ = writeln!(
-        out,
-        "\n{} met, {} missed, {} not measured; {unchecked} features of docs/maturity.md have no check here",
+    format!(
+        "{}\n{} met, {} missed, {} not measured; {unchecked} features of docs/maturity.md have no check here\n\
+         written to {}; please send {SEND}\n",
+        terminal_table(&table, Setting::WIDE),
         count(rows, PromiseVerdict::Met),
         count(rows, PromiseVerdict::Missed),
-        count(rows, PromiseVerdict::NotMeasured)
-    );
-    let _ = writeln!(out, "written to {}; please send {SEND}", harmless(file));
-    out
-}
-
-fn promised(promise: &HardwarePromise) -> String {
-    let bound: PromiseBound = promise.bound;
-    bound.words("")
+        count(rows, PromiseVerdict::NotMeasured),
+        harmless(file)
+    )
 }
 
 #[cfg(test)]
@@ -178,7 +159,7 @@ mod tests {
                 feature: "leases",
                 words: "a seeded figure is judged",
                 unit: "of one",
-                bound: PromiseBound::AtLeast(1.0),
+                bound: weir_figures::Bound::AtLeast(1.0),
                 page: "docs/maturity.md",
                 quote: "leases",
             }
@@ -207,10 +188,10 @@ mod tests {
         assert_eq!(verdicts, [Met, Missed, Missed, NotMeasured]);
         let page = page(&rows, 3, "f\u{1b}.json");
         for part in [
-            "✗ MISSED",
+            "MISSED",
             "no device",
             "1 met, 2 missed, 1 not measured",
-            "at least 1",
+            "≥ 1.00 of one",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

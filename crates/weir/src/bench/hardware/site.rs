@@ -11,7 +11,6 @@ use weir_core::{Description, Missing};
 use weir_linux::pmu::Machine;
 use weir_linux::{CountedFabric, Options, Roots};
 
-/// Where checks measure.
 pub struct HardwareSite {
     /// Roots and nodes, to observe only.
     pub options: Options,
@@ -19,7 +18,6 @@ pub struct HardwareSite {
     pub description: Description,
     /// What `weir topology` finds.
     pub fabric: CountedFabric,
-    /// CPU, PMUs, hypervisor.
     pub machine: Machine,
     /// Above 0 once a signal has come.
     pub stop: Arc<AtomicUsize>,
@@ -58,7 +56,6 @@ impl HardwareSite {
         self.left().is_zero().then(|| Missing::Lost(why.into()))
     }
 
-    /// Time that is left.
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }

@@ -21,10 +21,8 @@ const NOTHING_ALONE: &str =
 /// What one repetition measured: figures of both sides, for each measurement. An idle side has none.
 pub type RepetitionSample = BTreeMap<PairTask, [StreamFigures; 2]>;
 
-/// All of a pair.
 #[derive(Clone, Debug)]
 pub struct PairSamples {
-    /// What was measured.
     pub plan: PairPlan,
     /// The streams as documents describe them, with their numbers of threads as victims.
     pub streams: [InterferenceStream; 2],
@@ -99,7 +97,6 @@ impl PairSamples {
         }
     }
 
-    /// A side with so many threads.
     fn stream(&self, side: usize, threads: u32) -> InterferenceStream {
         InterferenceStream {
             threads,
@@ -277,7 +274,8 @@ fn parts(effect: Option<Effect>, pairs: &[Pair]) -> (Option<f64>, Option<f64>, O
     }
 }
 
-/// So that together ÷ alone of means is the mean of the ratios; 0 where most values are.
+/// The mean of the values, or 0 where most values are 0. Together ÷ alone of such means is the mean of the
+/// ratios.
 fn mean_or_zero(values: impl Iterator<Item = f64>) -> Option<f64> {
     let usable: Vec<f64> = values.filter(|v| v.is_finite() && *v >= 0.0).collect();
     let moved: Vec<f64> = usable.iter().copied().filter(|v| *v > 0.0).collect();

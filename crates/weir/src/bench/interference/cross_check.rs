@@ -7,7 +7,6 @@ use super::plan::WARM_SECONDS;
 use super::program::{ProgramSpec, figure};
 use super::progress::BenchProgress;
 use super::setup::BenchSetup;
-use crate::output::text::harmless;
 use anyhow::{Context, Result};
 use regex_lite::Regex;
 use std::fmt::Write;
@@ -15,6 +14,7 @@ use std::time::Duration;
 use weir_bench::kernels::Operation;
 use weir_bench::storage::{StorageOperation, TargetKind};
 use weir_bench::streams::{MemoryPlan, MemoryStream, Part, Stream, measure};
+use weir_figures::text::harmless;
 
 /// Theirs, each between two of ours.
 const TURNS: usize = 3;
@@ -25,11 +25,9 @@ const STREAM_SECONDS: u64 = 6;
 const STREAM_WIDTH_BYTES: u32 = 8;
 const MIB: f64 = 1_048_576.0;
 
-/// One figure of both.
 pub struct ToolCheck {
-    /// `mbw_dumb`, `fio_randread`.
+    /// Name of the check, such as `mbw_dumb` or `fio_randread`.
     pub name: &'static str,
-    /// What is compared.
     about: &'static str,
     /// Both, or why they are not known.
     figures: Result<ToolFigures, String>,
@@ -79,7 +77,6 @@ fn range(all: &[f64]) -> (f64, f64) {
 }
 
 impl ToolCheck {
-    /// For the document.
     pub fn words(&self) -> String {
         match &self.figures {
             Ok(figures) => format!("{}: {}", self.about, figures.words()),
@@ -129,7 +126,6 @@ const TOOLS: [Tool; 4] = [
     },
 ];
 
-/// Runs them all.
 pub fn run(setup: &BenchSetup<'_>, progress: &BenchProgress) -> Vec<ToolCheck> {
     let check = |tool: &Tool| {
         progress.say(&format!("cross-check: {}", tool.about));
@@ -278,7 +274,7 @@ fn ours(setup: &BenchSetup<'_>, tool: &Tool, cpu: u32) -> Result<f64> {
     })
 }
 
-/// For people; nothing where nothing was checked.
+/// The checks as a table for people; nothing where nothing was checked.
 pub fn table(checks: &[ToolCheck]) -> String {
     let mut text = String::new();
     for check in checks {

@@ -18,14 +18,14 @@ use weir_report::interference::document::StreamFigures;
 const PROGRAM_WARM: Duration = Duration::from_secs(1);
 /// A measurement in which our threads had their CPUs for less than this part of the time is made again.
 pub const RUN_RATIO_MIN: f64 = 0.97;
-/// So often at most.
+/// Tries of a measurement at most; the last one counts, whatever it had. Others can have the CPUs for as long
+/// as a run lasts: in 12 % of the measurements of quick runs they still had more than 3 % of a CPU after
+/// three tries (docs/evidence/interference-bench.md).
 const TRIES_MAX: usize = 3;
 /// CPUs to which round trips are measured, from the first.
 const ROUND_TRIPS_MAX: usize = 8;
 
-/// One side.
 pub enum SideRig {
-    /// Threads of ours.
     Ours(Box<dyn Stream>),
     /// A command that is judged.
     Victim(ProgramSpec),
@@ -33,15 +33,12 @@ pub enum SideRig {
     Background(ProgramSpec),
 }
 
-/// A whole repetition.
 pub struct Repetition {
-    /// What was measured.
     pub figures: RepetitionSample,
     /// How far the CPUs were from each other, in a virtual machine.
     pub round_trip_ns: Option<f64>,
 }
 
-/// How a repetition ended.
 pub struct RepetitionEnd {
     /// Nothing if the host moved the CPUs meanwhile.
     pub repetition: Option<Repetition>,
@@ -57,7 +54,6 @@ pub struct ProbeRing {
     stream: MemoryStream,
 }
 
-/// The streams of a pair.
 pub struct PairRig<'a> {
     setup: &'a BenchSetup<'a>,
     plan: &'a PairPlan,
@@ -65,7 +61,6 @@ pub struct PairRig<'a> {
     probes: &'a mut Vec<ProbeRing>,
 }
 
-/// One measurement.
 struct Measured {
     figures: [StreamFigures; 2],
     /// The least of the streams.

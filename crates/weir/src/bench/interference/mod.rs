@@ -25,7 +25,6 @@ mod width;
 use super::calibrate::{check_no_limits, watch};
 use super::cli::BenchInterferenceArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use measurement::PairRig;
 use names::{StreamOperation, StreamTarget};
@@ -43,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 use weir_bench::storage::Engine;
+use weir_figures::text::harmless;
 use weir_linux::Roots;
 use weir_report::interference::document::InterferenceDocument;
 
@@ -148,9 +148,10 @@ fn measured(
     if end.was_stopped && end.samples.is_empty() {
         bail!("stopped before one repetition was whole: nothing is kept");
     }
-    let checks = match args.cross_check && !end.was_stopped {
-        true => cross_check::run(&setup, progress),
-        false => Vec::new(),
+    let checks = if args.cross_check && !end.was_stopped {
+        cross_check::run(&setup, progress)
+    } else {
+        Vec::new()
     };
     let mut missing = begin.missing;
     missing.extend(end.missing);
@@ -303,9 +304,12 @@ fn with_programs(
             let program = victim.or(background).into_iter();
             let ours: Vec<PlannedStream> = plan::singles(targets, &args.ops, args.ssd_io.ways());
             let beside = |program: PlannedStream| {
-                ours.clone().into_iter().map(move |stream| match is_victim {
-                    true => [program.clone(), stream],
-                    false => [stream, program.clone()],
+                ours.clone().into_iter().map(move |stream| {
+                    if is_victim {
+                        [program.clone(), stream]
+                    } else {
+                        [stream, program.clone()]
+                    }
                 })
             };
             program.flat_map(beside).collect()

@@ -6,12 +6,10 @@ use std::str::FromStr;
 use weir_bench::kernels::Operation;
 use weir_bench::storage::StorageOperation;
 
-/// What a stream moves data of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StreamTarget {
     /// Local memory.
     Mmem,
-    /// CXL memory.
     Cxl,
     /// A file or a block device.
     Ssd,
@@ -38,12 +36,9 @@ impl FromStr for StreamTarget {
     }
 }
 
-/// What a stream does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StreamOperation {
-    /// With memory.
     Memory(Operation),
-    /// With storage.
     Storage(StorageOperation),
 }
 
@@ -72,11 +67,8 @@ impl FromStr for StreamOperation {
 /// A stream, and the number of its threads where it is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamName {
-    /// What it moves data of.
     pub target: StreamTarget,
-    /// What it does.
     pub operation: StreamOperation,
-    /// How many threads.
     pub threads: Option<u32>,
 }
 
@@ -115,7 +107,6 @@ impl FromStr for StreamName {
     }
 }
 
-/// Two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PairName(pub StreamName, pub StreamName);
 
@@ -130,12 +121,9 @@ impl FromStr for PairName {
     }
 }
 
-/// The node that plays a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRole {
-    /// `mmem` or `cxl`.
     pub target: StreamTarget,
-    /// The number of its node.
     pub node: u32,
 }
 

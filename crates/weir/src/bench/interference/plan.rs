@@ -8,7 +8,7 @@ use super::names::{PairName, StreamName, StreamOperation, StreamTarget};
 use weir_bench::storage::StorageOperation;
 use weir_core::random::SplitMix;
 
-/// Of a measurement before the counts begin.
+/// Time of a measurement before the counts begin.
 pub const WARM_SECONDS: f64 = 0.05;
 /// What a measurement costs beside its span: threads begin and end.
 const OVERHEAD_SECONDS: f64 = 0.03;
@@ -20,12 +20,10 @@ pub const QUICK_SECONDS: f64 = 260.0;
 /// virtual machine may spoil a part of them.
 const QUICK_REPEATS: f64 = 16.0;
 
-/// A stream of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PlannedStream {
-    /// One of ours. `direct` is of storage only.
+    /// One of ours. `direct` concerns storage only.
     Ours {
-        /// What it does with what.
         name: StreamName,
         /// Past the page cache.
         direct: bool,
@@ -50,7 +48,6 @@ impl PlannedStream {
         }
     }
 
-    /// For people.
     pub fn label(&self) -> String {
         match self {
             PlannedStream::Ours { name, direct } => {
@@ -70,7 +67,6 @@ impl PlannedStream {
 /// Two streams, and at which numbers of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairPlan {
-    /// The streams.
     pub sides: [PlannedStream; 2],
     /// Threads of each as a victim.
     pub full: [u32; 2],
@@ -78,17 +74,14 @@ pub struct PairPlan {
     pub sweep: [Vec<u32>; 2],
 }
 
-/// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PairTask {
-    /// One side.
     Alone(usize),
     /// Both, with so many threads.
     Together([u32; 2]),
 }
 
 impl PairPlan {
-    /// For people.
     pub fn label(&self) -> String {
         format!("{} + {}", self.sides[0].label(), self.sides[1].label())
     }
@@ -139,7 +132,7 @@ impl PairPlan {
     }
 }
 
-/// In an order that seed and stream decide.
+/// The values in an order that seed and stream decide.
 pub fn shuffled<T>(mut all: Vec<T>, seed: u64, stream: u64) -> Vec<T> {
     let mut random = SplitMix::new(seed ^ stream);
     for last in (1..all.len()).rev() {
@@ -149,17 +142,16 @@ pub fn shuffled<T>(mut all: Vec<T>, seed: u64, stream: u64) -> Vec<T> {
     all
 }
 
-/// CPUs of the streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuShare {
-    /// Of the two sides: the same number.
+    /// CPUs of the two sides: the same number for both.
     pub sides: [Vec<u32>; 2],
-    /// Of the thread that measures latency, where one is left.
+    /// CPU of the thread that measures latency, where one is left.
     pub probe: Option<u32>,
 }
 
 impl CpuShare {
-    /// Of these CPUs, one a core. Nothing if there are fewer than two.
+    /// Divides these CPUs, of which each core gives one. Nothing if there are fewer than two.
     ///
     /// # Errors
     /// More threads are asked for than there are CPUs.
@@ -263,9 +255,10 @@ pub fn singles(
     operations: &[StreamOperation],
     ways: &[bool],
 ) -> Vec<PlannedStream> {
-    let memory = match targets.contains(&StreamTarget::Cxl) {
-        true => StreamTarget::Cxl,
-        false => StreamTarget::Mmem,
+    let memory = if targets.contains(&StreamTarget::Cxl) {
+        StreamTarget::Cxl
+    } else {
+        StreamTarget::Mmem
     };
     let of = |operation: &StreamOperation| -> Vec<PlannedStream> {
         match operation {
@@ -323,7 +316,6 @@ pub fn with_threads(sides: [PlannedStream; 2], each: u32, quick: bool) -> Result
     })
 }
 
-/// Whether a stream writes to storage.
 pub fn writes_storage(stream: &PlannedStream) -> bool {
     match stream {
         PlannedStream::Ours { name, .. } => match name.operation {
@@ -336,21 +328,16 @@ pub fn writes_storage(stream: &PlannedStream) -> bool {
     }
 }
 
-/// How long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimePlan {
-    /// One measurement.
     pub seconds: f64,
-    /// Making the streams of a repetition.
     pub prepare_seconds: f64,
-    /// Repetitions at most.
     pub repeats: u32,
     /// All of it at most, where that is limited.
     pub total_seconds: Option<f64>,
 }
 
 impl TimePlan {
-    /// For these pairs.
     pub fn of(
         pairs: &[PairPlan],
         quick: bool,
@@ -359,13 +346,14 @@ impl TimePlan {
         prepare_seconds: f64,
     ) -> TimePlan {
         let tasks: usize = pairs.iter().map(|pair| pair.tasks().len()).sum();
-        let seconds = seconds.unwrap_or_else(|| match quick {
-            true => {
+        let seconds = seconds.unwrap_or_else(|| {
+            if quick {
                 let round = QUICK_SECONDS / QUICK_REPEATS - pairs.len() as f64 * prepare_seconds;
                 let each = round / tasks.max(1) as f64;
                 (each - WARM_SECONDS - OVERHEAD_SECONDS).clamp(0.05, QUICK_SPAN_SECONDS)
+            } else {
+                1.0
             }
-            false => 1.0,
         });
         TimePlan {
             seconds,

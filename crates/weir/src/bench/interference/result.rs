@@ -6,12 +6,13 @@ use super::cells::{HALF_WIDTH_RATIO, PairSamples, cells};
 use super::cross_check::ToolCheck;
 use super::plan::TimePlan;
 use super::site::{BenchSite, disk};
-use crate::output::text::harmless;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use weir_bench::storage::IoTarget;
+use weir_figures::text::harmless;
+use weir_files::Folder;
 use weir_linux::Roots;
 use weir_report::interference::document::{
     InterferenceDocument, InterferenceMachine, InterferencePlan, KIND, VERSION, World,
@@ -20,33 +21,21 @@ use weir_report::results::Caveat;
 
 /// What a document is made of.
 pub struct Parts<'a> {
-    /// The arguments.
     pub args: &'a BenchInterferenceArgs,
-    /// The machine's files.
     pub roots: &'a Roots,
-    /// The place.
     pub site: &'a BenchSite,
     /// What played the SSD.
     pub disk: Option<&'a IoTarget>,
-    /// When it began.
     pub begun: SystemTime,
-    /// How long.
     pub time: TimePlan,
-    /// Model name of the CPU.
     pub cpu_model: &'a str,
-    /// Facts by name.
     pub facts: BTreeMap<String, String>,
-    /// What stood in the way.
     pub caveats: Vec<Caveat>,
-    /// What is not there.
     pub missing: BTreeMap<String, String>,
-    /// What was measured.
     pub samples: &'a [PairSamples],
-    /// What other tools say.
     pub checks: &'a [ToolCheck],
 }
 
-/// Puts it together.
 pub fn document(parts: &Parts<'_>) -> InterferenceDocument {
     let site = parts.site;
     let mut targets = BTreeMap::from([("mmem".to_owned(), format!("node{}", site.mmem))]);
@@ -93,7 +82,6 @@ pub fn document(parts: &Parts<'_>) -> InterferenceDocument {
     }
 }
 
-/// The command line.
 fn command() -> String {
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| weir_report::quoted(&word.to_string_lossy()));
@@ -109,8 +97,8 @@ fn command() -> String {
 /// It cannot.
 pub fn check_directory(out: &Path) -> Result<()> {
     let name = || harmless(&out.display().to_string());
-    std::fs::create_dir_all(out).with_context(|| format!("--out {}", name()))?;
-    tempfile::tempfile_in(out)
+    let out = Folder::open_or_make(out).with_context(|| format!("--out {}", name()))?;
+    out.nameless()
         .with_context(|| format!("--out {}: no file can be made there", name()))?;
     Ok(())
 }

@@ -10,10 +10,10 @@ use super::progress::BenchProgress;
 use super::setup::BenchSetup;
 use super::site::conditions::SeenFrequency;
 use super::site::placement::Placements;
-use crate::output::text::harmless;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
+use weir_figures::text::harmless;
 use weir_linux::Roots;
 use weir_report::results::Caveat;
 
@@ -22,10 +22,9 @@ const REPEATS_MIN: u32 = 2;
 /// Rounds at most, in repetitions: those of another placement do not count.
 const ROUNDS_PER_REPEAT: u32 = 3;
 
-/// A pair of the run.
 struct RoundPair<'a> {
     plan: &'a PairPlan,
-    /// Without repetitions.
+    /// The samples of the pair; its repetitions are kept apart, in `repetitions`, until the run ends.
     samples: PairSamples,
     repetitions: Vec<Repetition>,
     /// What each repetition took, those that were lost among them.
@@ -47,7 +46,7 @@ impl RoundPair<'_> {
         all.map(|one| one.figures.clone()).collect()
     }
 
-    /// The repetitions of the placement that cells are of, and those of each.
+    /// The repetitions of the placement that cells use, and those of each placement.
     fn kept(&self, placements: &Placements) -> PairSamples {
         let of = |[least, median, most]: [f64; 3]| {
             let range = least..=most;
@@ -63,23 +62,19 @@ impl RoundPair<'_> {
     }
 }
 
-/// How a run ended.
 pub struct RoundsEnd {
-    /// By pair; those without a repetition are left out.
+    /// Samples by pair; those without a repetition are left out.
     pub samples: Vec<PairSamples>,
     /// What is to be said of it.
     pub caveats: Vec<Caveat>,
-    /// What could not be measured.
     pub missing: BTreeMap<String, String>,
     /// Where the host had put the CPUs.
     pub placements: Placements,
-    /// Frequencies meanwhile.
     pub frequency: SeenFrequency,
     /// A signal came.
     pub was_stopped: bool,
 }
 
-/// The run over all pairs.
 pub struct PairRounds<'a> {
     setup: &'a BenchSetup<'a>,
     roots: &'a Roots,

@@ -21,7 +21,6 @@ const NO_PROBE: &str = "no CPU is left for the thread that measures latency";
 
 /// What all pairs have in common.
 pub struct BenchSetup<'a> {
-    /// The place.
     pub site: &'a BenchSite,
     /// Bytes of one access, where that is said.
     pub width_bytes: Option<u32>,
@@ -31,21 +30,18 @@ pub struct BenchSetup<'a> {
     pub block_bytes: u64,
     /// I/Os in flight for each thread.
     pub depth: u32,
-    /// How they reach the kernel.
+    /// How I/Os reach the kernel.
     pub engine: Engine,
-    /// The node of the I/O buffers.
     pub io_node: u32,
     /// Where the figure of a program stands.
     pub figure: Option<Regex>,
     /// Cgroups of the programs, by side.
     pub cgroups: [Option<PathBuf>; 2],
-    /// How long.
     pub time: TimePlan,
     /// Whether a host may move the CPUs.
     pub is_virtual: bool,
-    /// Of orders and places.
+    /// Seed of orders and places.
     pub seed: u64,
-    /// Whether a signal came.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 
@@ -165,7 +161,6 @@ impl BenchSetup<'_> {
         )?)
     }
 
-    /// A side as documents describe it.
     fn described(&self, plan: &PairPlan, side: usize) -> Result<InterferenceStream> {
         let threads = plan.full[side];
         let none = |target: &str, op: String| InterferenceStream {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir events`.
 
-use crate::inventory::devices::NodeArgs;
+use crate::cli::devices::NodeArgs;
 use clap::Args;
 
 /// `weir events`.

@@ -3,12 +3,12 @@
 
 use super::cli::EventsArgs;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text::{harmless, percent};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::Command;
 use weir_core::{Bytes, Missing};
+use weir_figures::text::{harmless, whole_percent};
 use weir_linux::Roots;
 use weir_linux::pmu::{self, Counting, Origin, Target};
 
@@ -85,7 +85,9 @@ fn page(rows: &[CountRow]) -> String {
             .node
             .map_or_else(|| "no known node".into(), |node| format!("node{node}"));
         let scaled = match row.running_ratio {
-            ratio if ratio < 1.0 => format!("; scaled: counted {} of the time", percent(ratio)),
+            ratio if ratio < 1.0 => {
+                format!("; scaled: counted {} of the time", whole_percent(ratio))
+            }
             _ => String::new(),
         };
         // Writing into a String cannot fail.

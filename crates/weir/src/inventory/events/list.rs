@@ -4,7 +4,7 @@
 use super::cli::EventsArgs;
 use super::page;
 use crate::cli::exit::{Exit, print, print_json};
-use crate::output::text;
+use crate::cli::output::suggestion;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -17,7 +17,6 @@ use weir_events::{
 use weir_linux::Roots;
 use weir_linux::pmu::Machine;
 
-/// Everything.
 #[derive(Serialize)]
 pub struct EventsReport {
     /// Vendor, family and model of the CPU as `perf` writes them, or why that is not known.
@@ -42,7 +41,7 @@ pub struct Family {
     pub name: &'static str,
     pub title: &'static str,
     pub notes: &'static [String],
-    /// CPUs it is of, as vendor-family-model, one a run; empty for any.
+    /// CPUs that the table describes, as vendor-family-model, one a run; empty for any.
     pub cpus: Vec<String>,
     /// Whether this machine's CPU is one of them.
     pub is_this_cpu: bool,
@@ -68,7 +67,6 @@ pub struct Unit {
     pub format: &'static BTreeMap<String, String>,
 }
 
-/// An event.
 #[derive(Serialize)]
 pub struct EventRow {
     pub name: &'static str,
@@ -90,7 +88,6 @@ pub struct EventRow {
     pub why_not: Vec<Missing>,
 }
 
-/// An amount.
 #[derive(Serialize)]
 pub struct Sum {
     pub traffic: Traffic,
@@ -115,7 +112,6 @@ pub struct Writers {
     pub is_here: bool,
 }
 
-/// A latency.
 #[derive(Serialize)]
 pub struct Mean {
     pub of: Scope,
@@ -151,7 +147,7 @@ pub fn list(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
             .collect();
         bail!(
             "there is no family {name:?}{}; there are {}",
-            text::perhaps(name, &names),
+            suggestion::perhaps(name, &names),
             names.join(", ")
         );
     }
@@ -180,9 +176,10 @@ fn family(table: &'static Table, machine: &Machine) -> Family {
     let runs = table.cpu.iter().flat_map(|models| {
         models.models.iter().map(|[first, last]| {
             let (vendor, family) = (&models.vendor, models.family);
-            match first == last {
-                true => format!("{vendor}-{family}-{first:X}"),
-                false => format!("{vendor}-{family}-{first:X}..{last:X}"),
+            if first == last {
+                format!("{vendor}-{family}-{first:X}")
+            } else {
+                format!("{vendor}-{family}-{first:X}..{last:X}")
             }
         })
     });
@@ -285,8 +282,8 @@ fn row(table: &'static Table, event: &'static Event, machine: &Machine) -> Event
 fn sum(table: &Table, amount: &'static Amount, here: &impl Fn(&String) -> bool) -> Sum {
     let names = || amount.plus.iter().chain(&amount.minus);
     let events: Vec<&Event> = names().filter_map(|name| table.event(name)).collect();
-    // An amount of a table that was checked is of one kind of PMU, or of kinds that do not disturb
-    // each other: then the longest queue counts.
+    // An amount of a table that was checked needs one kind of PMU, or kinds that do not disturb each other:
+    // then the longest queue counts.
     let sets = table.pmu.iter().map(|(name, pmu)| {
         let of_it: Vec<&Event> = events.iter().filter(|e| e.pmu == *name).copied().collect();
         weir_events::groups::sets(pmu, &of_it).len()

@@ -2,9 +2,9 @@
 //! `weir events` as text.
 
 use super::list::{EventRow, EventsReport, Family, Sum, Writers};
-use crate::output::text;
 use serde::Serialize;
 use std::fmt::Write as _;
+use weir_figures::{Cell, Setting, Table, terminal_table, text};
 
 /// The word that stands for a value in JSON stands for it here too.
 fn word(value: impl Serialize) -> String {
@@ -34,25 +34,29 @@ pub fn page(report: &EventsReport, in_full: bool) -> String {
             text::harmless(&obstacle.next_move.to_string())
         );
     }
-    out.push('\n');
-    for family in &report.families {
-        let count = family
-            .events
-            .iter()
-            .filter(|row| !row.here.is_empty())
-            .count();
-        let here = match (family.is_this_cpu, count) {
+    let count = |family: &Family| {
+        let here = family.events.iter().filter(|row| !row.here.is_empty());
+        here.count()
+    };
+    let rows = report.families.iter().map(|family| {
+        let here = match (family.is_this_cpu, count(family)) {
             (false, _) => "another CPU".into(),
-            (true, 0) => "none here".into(),
-            (true, count) => format!("{count} here"),
+            (true, 0) => "none".into(),
+            (true, count) => count.to_string(),
         };
-        let total = family.events.len();
-        let _ = writeln!(
-            out,
-            "{:<18} {total:>3} events, {here:<12} {}",
-            family.name, family.title
-        );
-        if in_full || count > 0 {
+        let total = family.events.len().to_string();
+        vec![
+            Cell::words(family.name),
+            Cell::number(total),
+            Cell::words(here),
+            Cell::words(family.title),
+        ]
+    });
+    let table = Table::new("", &["family", "events", "here", ""], rows);
+    out += &format!("\n{}", terminal_table(&table, Setting::WIDE));
+    for family in &report.families {
+        if in_full || count(family) > 0 {
+            let _ = writeln!(out, "\n{}", family.name);
             full(&mut out, family);
         }
     }

@@ -5,7 +5,6 @@
 use super::frame::{LiveFrame, LiveRow};
 use super::model::LiveModel;
 use super::table;
-use crate::output::text;
 use crate::top::draw::textwrap;
 use crate::top::help::{self, BOLD, DIM};
 use ratatui::Frame;
@@ -13,10 +12,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use weir_figures::text;
 
 /// Below this height the chosen subject has no lines of its own.
 const DETAIL_HEIGHT: u16 = 16;
-/// From this width on stalls and stages stand side by side.
+/// Width from which on stalls and stages stand side by side.
 const BESIDE: u16 = 76;
 
 /// Draws everything. Without colours, what they say is said by other means too.
@@ -26,9 +26,10 @@ pub fn draw(frame: &mut Frame, model: &LiveModel, source: &str, has_colours: boo
     let first = first_lines(model, usize::from(area.width), area.height);
     let answer = u16::try_from(first.len()).unwrap_or(0);
     let rest = area.height.saturating_sub(answer + 2);
-    let detail = match area.height < DETAIL_HEIGHT {
-        true => 0,
-        false => rest.saturating_sub(rows + 1).max(rest / 2),
+    let detail = if area.height < DETAIL_HEIGHT {
+        0
+    } else {
+        rest.saturating_sub(rows + 1).max(rest / 2)
     };
     let [head, answer, subjects, detail, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -132,9 +133,10 @@ fn draw_rows(frame: &mut Frame, area: Rect, model: &LiveModel, has_colours: bool
 fn row_style(row: &LiveRow, is_chosen: bool, has_colours: bool) -> Style {
     let mut style = Style::new();
     if !row.findings.is_empty() {
-        style = match has_colours {
-            true => style.fg(Color::Yellow),
-            false => style.add_modifier(Modifier::BOLD),
+        style = if has_colours {
+            style.fg(Color::Yellow)
+        } else {
+            style.add_modifier(Modifier::BOLD)
         };
     }
     match (is_chosen, has_colours) {
@@ -183,14 +185,16 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &LiveModel) {
     }
 }
 
-/// The chosen subject in words.
 fn subject_line(row: &LiveRow, frame: Option<&LiveFrame>) -> String {
     let name = text::fit(&row.name, 40);
     if let Some(why) = &row.why {
         return format!("{name}: its stalls are not split: {why}");
     }
     let mut said = match row.stalled {
-        Some(stalled) => format!("{name} stalls for {} of its time", text::percent(stalled)),
+        Some(stalled) => format!(
+            "{name} stalls for {} of its time",
+            text::whole_percent(stalled)
+        ),
         None => name,
     };
     if let Some((cxl, error)) = row.cxl {

@@ -4,9 +4,9 @@
 
 use super::frame::{LiveFrame, moment};
 use super::player::WindowPlayer;
-use crate::profile::latest::{LatestWindows, WINDOWS_TOGETHER};
-use crate::profile::waits_in::WaitsPublisher;
 use crate::recordings::replay_screen::Wish;
+use crate::run::screens::latest_windows::{LatestWindows, WINDOWS_TOGETHER};
+use crate::run::screens::waits_in::WaitsPublisher;
 use anyhow::{Context, Result, anyhow};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
@@ -27,7 +27,6 @@ enum News {
 /// The screen has gone.
 pub struct FeedError;
 
-/// The threads' end.
 pub struct FeedSender(SyncSender<News>);
 
 impl FeedSender {
@@ -41,10 +40,9 @@ impl FeedSender {
     }
 }
 
-/// The screen's end.
 pub struct LiveFeed {
     news: Receiver<News>,
-    /// Of a recording.
+    /// Requests to move within a recording; none where windows are counted live.
     wishes: Option<Sender<Wish>>,
     /// All that was counted is shown.
     pub is_over: bool,
@@ -52,15 +50,11 @@ pub struct LiveFeed {
 
 /// What is counted, and what its figures are compared with.
 pub struct LiveCounting {
-    /// Of which tasks.
     pub asked: fn(&[String], Option<u32>) -> Asked,
-    /// Cgroups.
     pub cgroups: Vec<String>,
-    /// A process.
     pub pid: Option<u32>,
     /// Length of a window.
     pub interval: Duration,
-    /// The idle machine.
     pub idle: Option<WindowFile>,
     /// Only workloads with this in their name.
     pub workload: Option<String>,
@@ -106,7 +100,7 @@ impl LiveFeed {
         let (send, news) = sync_channel(1);
         spawn("weir-live", move || {
             let publisher = WaitsPublisher::new(&for_top, interval);
-            // As in `recorded`.
+            // The same as in `recorded`.
             let _ = figures(header, &windows, &counting, publisher, &FeedSender(send));
         })?;
         Ok(LiveFeed {
@@ -121,7 +115,6 @@ impl LiveFeed {
         self.wishes.is_some()
     }
 
-    /// Sends a request.
     pub fn wish(&self, wish: Wish) {
         if let Some(wishes) = &self.wishes {
             // After a fault of the other side the screen stays as it is.

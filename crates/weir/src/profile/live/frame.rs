@@ -2,9 +2,9 @@
 //! What the screen shows of some windows: the first lines of their report, and of each subject its findings,
 //! stalls and stages. Names are harmless from here on.
 
-use crate::output::text::harmless;
-use crate::profile::waits_in::WaitsIn;
+use crate::run::screens::waits_in::WaitsIn;
 use weir_core::Nanos;
+use weir_figures::text::harmless;
 use weir_profile::findings::RuleOutcome;
 use weir_profile::report::{self, Report, Subject};
 use weir_profile::stages::StageFigures;
@@ -26,7 +26,6 @@ pub struct LiveFrame {
     pub sums: Option<String>,
 }
 
-/// A subject.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveRow {
     /// `machine`, or the workload.
@@ -47,7 +46,6 @@ pub struct LiveRow {
     pub queues: Vec<LiveQueue>,
 }
 
-/// A queue of a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveQueue {
     /// Stage, path and target.
@@ -61,7 +59,7 @@ pub struct LiveQueue {
 }
 
 impl LiveFrame {
-    /// Of these windows. `place` says where they are.
+    /// The frame of these windows. `place` says where they are.
     pub fn new(
         file: &WindowFile,
         idle: Option<&WindowFile>,
@@ -135,6 +133,6 @@ pub fn moment(at: Nanos) -> String {
         secs if secs < 1.0 => format!("{:.3} ms", secs * 1e3),
         secs if secs < 60.0 => format!("{secs:.1} s"),
         // Below 2^64 ns.
-        _ => crate::output::text::clock(at.0 / 1_000_000),
+        _ => weir_figures::text::clock(at.0 / 1_000_000),
     }
 }

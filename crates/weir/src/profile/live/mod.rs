@@ -14,22 +14,24 @@ mod table;
 mod tests;
 
 use super::cli::LiveArgs;
-use super::latest::WINDOWS_TOGETHER;
-use super::sim::{ServerRuns, record_idle, record_server};
 use super::{checked_interval, shown, windows_of};
 use crate::cli::exit::{Exit, print};
-use crate::output::text::harmless;
+use crate::cli::lab;
+use crate::run::screens::latest_windows::WINDOWS_TOGETHER;
 use crate::top::keys::Act;
 use crate::top::terminal::{self, Ready, Terminal, on_screen};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use feed::{LiveCounting, LiveFeed};
 use frame::LiveFrame;
 use model::LiveModel;
 use player::WindowPlayer;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weir_figures::text::harmless;
 use weir_linux::Roots;
 use weir_linux::windows::Asked;
 use weir_profile::WindowFile;
@@ -59,7 +61,7 @@ pub fn live(args: &LiveArgs, roots: &Roots) -> Result<Exit> {
     };
     if is_screen {
         on_screen(NO_SCREEN, |screen, keys, stop| {
-            show(screen, keys, (&mut feed, &source), stop)
+            show(screen, keys, &mut feed, &source, stop)
         })?;
     } else {
         let frame = feed.wait().context("nothing was counted")?;
@@ -78,14 +80,37 @@ fn recording(args: &LiveArgs) -> Result<Option<(WindowFile, Option<WindowFile>, 
     let Some(name) = &args.sim else {
         return Ok(None);
     };
-    let scenario = ServerRuns::named(name)?.scenario(args.seed)?;
-    let file = record_server(&scenario, args.seed)?.file;
-    let idle = match idle {
-        None => record_idle(&scenario, args.seed)?,
-        Some(idle) => idle,
-    };
     let source = format!("simulated: {}, seed {}", harmless(name), args.seed);
+    let dir = tempfile::tempdir()?;
+    let [counted, alone] = ["counted", "idle"].map(|name| dir.path().join(name));
+    let file = simulated(name, args.seed, &counted, idle.is_none().then_some(&alone))?;
+    let idle = idle.map_or_else(|| windows_of(&alone), Ok)?;
     Ok(Some((file, Some(idle), source)))
+}
+
+/// Windows of the synthetic server, which weir-lab writes into a file, and those that they are compared with
+/// into another, if that is given.
+fn simulated(name: &str, seed: u64, counted: &Path, idle: Option<&PathBuf>) -> Result<WindowFile> {
+    let (mut lab, program) = lab::lab("server");
+    lab.args(["--seed", &seed.to_string(), "--out"])
+        .arg(counted);
+    if let Some(idle) = idle {
+        lab.arg("--idle-out").arg(idle);
+    }
+    lab.args(["--", name]);
+    let done = lab.stdin(Stdio::null()).output();
+    let done = done.map_err(|error| lab::explained("server", &program, &error))?;
+    // 1: it has found something, which is shown here too.
+    if !matches!(done.status.code(), Some(0 | 1)) {
+        let said = String::from_utf8_lossy(&done.stderr);
+        let said = said.trim_start_matches("weir-lab: ").trim_end();
+        // Killed, it says nothing.
+        if said.is_empty() {
+            bail!("weir-lab ended without an answer: {}", done.status);
+        }
+        bail!("{said}");
+    }
+    windows_of(counted)
 }
 
 fn counting(args: &LiveArgs, is_screen: bool) -> Result<LiveCounting> {
@@ -108,10 +133,11 @@ fn counting(args: &LiveArgs, is_screen: bool) -> Result<LiveCounting> {
 fn show(
     screen: &mut ratatui::DefaultTerminal,
     keys: &Terminal,
-    (feed, source): (&mut LiveFeed, &str),
+    feed: &mut LiveFeed,
+    source: &str,
     stop: &AtomicBool,
 ) -> Result<Ready> {
-    // As https://no-color.org says: set, and not empty.
+    // The variable is set and not empty, as https://no-color.org says.
     let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut model = LiveModel {
         is_recorded: feed.is_recorded(),
@@ -198,7 +224,6 @@ const KEYS: [&str; 3] = [
 ];
 const IN_TIME: &str = ", . step   [ ] 10 windows   { } 60   g G start and end";
 
-/// What the help says.
 fn help_lines(is_recorded: bool) -> Vec<&'static str> {
     let mut lines = COLUMNS.to_vec();
     lines.push("");

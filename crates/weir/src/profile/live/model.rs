@@ -6,7 +6,6 @@ use super::frame::{LiveFrame, LiveRow};
 use crate::top::keys::{Act, typed, wish};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Everything on the screen.
 #[derive(Default)]
 pub struct LiveModel {
     /// Nothing before the first.
@@ -23,12 +22,11 @@ pub struct LiveModel {
     pub typing: bool,
     /// Only subjects with this in their name.
     pub filter: String,
-    /// By name: it stays chosen when others come and go.
+    /// Name of the chosen subject: it stays chosen when others come and go.
     pub chosen: Option<String>,
 }
 
 impl LiveModel {
-    /// The subjects that are shown.
     pub fn rows(&self) -> Vec<&LiveRow> {
         let wanted = self.filter.to_lowercase();
         let rows = self.frame.iter().flat_map(|frame| &frame.rows);
@@ -51,7 +49,6 @@ impl LiveModel {
         self.chosen = rows.get(place).map(|row| row.name.clone());
     }
 
-    /// Does what a key says.
     pub fn key(&mut self, key: KeyEvent) -> Act {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return Act::Quit;

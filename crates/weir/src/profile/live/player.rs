@@ -4,8 +4,8 @@
 
 use super::feed::{FeedError, FeedSender};
 use super::frame::{LiveFrame, moment};
-use crate::profile::latest::WINDOWS_TOGETHER;
 use crate::recordings::replay_screen::Wish;
+use crate::run::screens::latest_windows::WINDOWS_TOGETHER;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use weir_core::Nanos;
@@ -13,7 +13,7 @@ use weir_profile::WindowFile;
 
 /// A window is shown for its own length, but not for less or more than this.
 const SHOWN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
-/// Of a jump's milliseconds so many are a window: windows of a second are the usual ones.
+/// So many milliseconds of a jump are one window: windows of a second are the usual ones.
 const MS_A_WINDOW: i64 = 1000;
 
 /// Plays a file of windows that has one or more.
@@ -27,7 +27,7 @@ pub struct WindowPlayer {
 }
 
 impl WindowPlayer {
-    /// At its beginning. Nothing where there is no window.
+    /// A player at the beginning of the recording. Nothing where there is no window.
     pub fn new(
         file: WindowFile,
         idle: Option<WindowFile>,
@@ -67,7 +67,6 @@ impl WindowPlayer {
         LiveFrame::new(&part, self.idle.as_ref(), self.workload.as_deref(), place)
     }
 
-    /// Goes to the end.
     pub fn go_to_end(&mut self) {
         self.at = self.last();
     }

@@ -2,17 +2,15 @@
 //! Rows of subjects, their stalls and stages as text, for the live screen and for plain output alike.
 
 use super::frame::LiveRow;
-use crate::output::text;
-use unicode_width::UnicodeWidthStr;
+use weir_figures::text::{self, width};
 
 /// Names get at least this much where there is room, and at most.
 const NAME: [usize; 2] = [16, 60];
 /// Widths of the columns behind the name, and their titles.
 const COLUMNS: [(&str, usize); 3] = [("STALLED", 8), ("CXL", 6), ("WAITS IN", 14)];
-/// Without this much room there are no findings.
+/// Findings are left out where there is less room than this.
 const FINDINGS_LEAST: usize = 12;
 
-/// Widths of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveLayout {
     name: usize,
@@ -21,9 +19,9 @@ pub struct LiveLayout {
 }
 
 impl LiveLayout {
-    /// For a screen of this width.
-    pub fn new(width: usize, rows: &[&LiveRow]) -> LiveLayout {
-        let longest = rows.iter().map(|row| row.name.width()).max().unwrap_or(0);
+    /// The columns for a screen of this width.
+    pub fn new(screen: usize, rows: &[&LiveRow]) -> LiveLayout {
+        let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0);
         // The last column goes first.
         let mut columns = COLUMNS.len();
         let taken = |columns: usize| {
@@ -33,10 +31,10 @@ impl LiveLayout {
                 .map(|(_, w)| w + 1)
                 .sum::<usize>()
         };
-        while columns > 0 && taken(columns) + NAME[0] > width {
+        while columns > 0 && taken(columns) + NAME[0] > screen {
             columns -= 1;
         }
-        let room = width - taken(columns).min(width);
+        let room = screen - taken(columns).min(screen);
         let findings = FINDINGS_LEAST + 1;
         let most = match room.checked_sub(NAME[0] + findings) {
             Some(more) => NAME[0] + more,
@@ -57,10 +55,10 @@ impl LiveLayout {
         }
     }
 
-    /// As wide as its content.
+    /// The columns as wide as their content.
     pub fn on_paper(rows: &[&LiveRow]) -> LiveLayout {
-        let findings = rows.iter().map(|row| findings(row).width()).max();
-        let longest = rows.iter().map(|row| row.name.width()).max().unwrap_or(0);
+        let findings = rows.iter().map(|row| width(&findings(row))).max();
+        let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0);
         LiveLayout {
             name: longest.clamp(NAME[0], NAME[1]),
             findings: findings.unwrap_or(0).max(FINDINGS_LEAST),
@@ -68,7 +66,6 @@ impl LiveLayout {
         }
     }
 
-    /// The line of titles.
     pub fn title(&self) -> String {
         let [stalled, cxl, waits] = COLUMNS.map(|(title, _)| title.to_owned());
         self.cells("WORKLOAD", [stalled, cxl, waits], "FINDINGS")
@@ -80,12 +77,13 @@ impl LiveLayout {
         let waits = row.waits_in.as_ref().map(|waits| {
             let ratio = waits
                 .time_ratio
-                .map(|ratio| format!(" {}", text::percent(ratio)));
+                .map(|ratio| format!(" {}", text::whole_percent(ratio)));
             waits.stage.clone() + &ratio.unwrap_or_default()
         });
         let cells = [
-            row.stalled.map_or_else(dash, text::percent),
-            row.cxl.map_or_else(dash, |(share, _)| text::percent(share)),
+            row.stalled.map_or_else(dash, text::whole_percent),
+            row.cxl
+                .map_or_else(dash, |(share, _)| text::whole_percent(share)),
             waits.unwrap_or_else(dash),
         ];
         self.cells(&row.name, cells, &findings(row))
@@ -136,7 +134,9 @@ pub fn stages(row: &LiveRow) -> Vec<String> {
         let wait = queue
             .waiting_ns
             .map_or_else(|| "–".to_owned(), |ns| format!("{ns:.0}"));
-        let full = queue.pressure.map_or_else(|| "–".to_owned(), text::percent);
+        let full = queue
+            .pressure
+            .map_or_else(|| "–".to_owned(), text::whole_percent);
         format!(
             "{:20} {:>8.0} {wait:>7} {full:>5}",
             queue.role, queue.residence_ns

@@ -6,29 +6,29 @@ mod summary;
 mod window_sink;
 
 use super::cli::RecordArgs;
-use super::waits_in::WaitsThread;
 use super::{INTERVAL_MIN, checked_interval, new_file, shown};
 use crate::bench::calibrate::watch;
 use crate::cli::exit::Exit;
-use crate::output::text::harmless;
+use crate::run::screens::waits_in::WaitsThread;
 use anyhow::{Result, bail};
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use summary::{notes, summary};
 use weir_core::Nanos;
+use weir_figures::text::harmless;
 use weir_linux::Roots;
 use weir_linux::windows::{Asked, HeldCommand, RecordError, WindowRecorder};
 use weir_profile::window_file::Header;
 use window_sink::{SinkError, WindowSink};
 
-/// As shells say that a command cannot be executed.
+/// Exit code with which shells say that a command cannot be executed.
 const NOT_EXECUTED: u8 = 127;
 
 /// How the recording came to its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// A signal.
+    /// A signal came.
     Stopped,
     /// The end of --duration.
     Due,
@@ -67,11 +67,16 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
         notes: notes(&recorder),
         ..Header::new("weir profile record")
     };
-    let mut sink = WindowSink::new(new_file(&args.file)?, &args.file, &header)?;
+    let made = new_file(&args.file)?;
+    let sink = WindowSink::new(made.file().try_clone()?, &args.file, &header);
+    let mut sink = sink.inspect_err(|_| {
+        // Nothing is in it; if it cannot be removed, it is an empty file.
+        let _ = made.remove();
+    })?;
     let waits = WaitsThread::start(roots, interval, header);
     recorder.start()?;
     let is_stopped = || stop.load(Ordering::Relaxed) != 0;
-    let counted = count(args, &mut recorder, (&mut sink, &waits), &is_stopped);
+    let counted = count(args, &mut recorder, &mut sink, &waits, &is_stopped);
     drop(waits);
     if let (Ok(End::Stopped) | Err(_), Some(command)) = (&counted, recorder.command()) {
         command.terminate();
@@ -101,7 +106,8 @@ fn asked(args: &RecordArgs) -> Result<Asked, RecordError> {
 fn count(
     args: &RecordArgs,
     recorder: &mut WindowRecorder,
-    (sink, waits): (&mut WindowSink, &WaitsThread),
+    sink: &mut WindowSink,
+    waits: &WaitsThread,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<End, SinkError> {
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -135,15 +141,16 @@ fn count(
 
 /// A line that stays where it is, and goes at the end.
 fn progress(sink: &WindowSink, is_last: bool) {
-    let line = match is_last {
-        true => String::new(),
-        false => format!("recording: {}; Ctrl-C ends it", sink.so_far()),
+    let line = if is_last {
+        String::new()
+    } else {
+        format!("recording: {}; Ctrl-C ends it", sink.so_far())
     };
     // A closed stderr is no reason to stop.
     let _ = write!(stderr(), "\r{line}\x1b[K");
 }
 
-/// On stderr: stdout is the command's.
+/// Writes to stderr, because stdout belongs to the command.
 fn say(text: &str) {
     // A closed stderr is no reason to stop.
     let _ = writeln!(stderr(), "{text}");

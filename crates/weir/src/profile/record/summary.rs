@@ -3,10 +3,10 @@
 //! type next.
 
 use super::window_sink::WindowSink;
-use crate::output::text::harmless;
 use crate::profile::shown;
 use std::fmt::Write;
 use std::path::Path;
+use weir_figures::text::harmless;
 use weir_linux::windows::{NotCounted, WindowRecorder};
 
 /// Reasons that are said; the file has all.
@@ -14,7 +14,6 @@ const REASONS_MAX: usize = 6;
 /// Roles that are named for a reason.
 const ROLES_MAX: usize = 4;
 
-/// Notes of the file.
 pub fn notes(recorder: &WindowRecorder) -> Vec<String> {
     let not_counted = recorder.not_counted();
     let not_counted = not_counted.iter().map(|group| line(group, usize::MAX));
@@ -33,7 +32,6 @@ fn events_apart(recorder: &WindowRecorder) -> Option<String> {
     ))
 }
 
-/// The last words.
 pub fn summary(recorder: &mut WindowRecorder, sink: &WindowSink, path: &Path) -> String {
     let mut out = format!("{} in {}", sink.so_far(), shown(path));
     let gone = recorder.gone();

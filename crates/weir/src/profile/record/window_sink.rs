@@ -41,7 +41,7 @@ pub struct WindowSink {
 }
 
 impl WindowSink {
-    /// Writes the header. A file that cannot take it is removed.
+    /// Writes the header.
     ///
     /// # Errors
     /// The disk is full, or takes nothing more.
@@ -62,11 +62,7 @@ impl WindowSink {
             sink.append(&bytes)?;
             Ok(sink)
         });
-        made.map_err(|why| {
-            // Nothing is in it; if it cannot be removed, it is an empty file.
-            let _ = std::fs::remove_file(path);
-            SinkError::new(path, why, None)
-        })
+        made.map_err(|why| SinkError::new(path, why, None))
     }
 
     /// Appends a window; false where a reader would refuse the file with it.
@@ -118,12 +114,11 @@ impl WindowSink {
         (self.window_count > 0).then(|| self.so_far())
     }
 
-    /// How many windows are in it.
     pub fn window_count(&self) -> usize {
         self.window_count
     }
 
-    /// The same in words, with their length.
+    /// The number of windows in words, with their length.
     pub fn so_far(&self) -> String {
         let windows = match self.window_count {
             1 => "1 window".to_owned(),

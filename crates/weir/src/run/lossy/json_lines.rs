@@ -59,7 +59,6 @@ impl Outlet {
             .take()
     }
 
-    /// Lines dropped so far.
     pub fn dropped(&self) -> u64 {
         self.queue.lost()
     }

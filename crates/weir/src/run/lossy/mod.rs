@@ -81,7 +81,6 @@ impl<T: Send + 'static> Lossy<T> {
         self.queue.try_send(item)
     }
 
-    /// Items lost so far.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -16,9 +16,10 @@ pub fn dialect<'a>(accepts: impl Iterator<Item = &'a str>) -> Dialect {
         .collect();
     let (open, text) = (weight(&ranges, OPEN_METRICS), weight(&ranges, PROMETHEUS));
     let is_named = ranges.iter().any(|range| range.is_just(OPEN_METRICS));
-    match open > text || (is_named && open == text && open > 0.0) {
-        true => Dialect::OpenMetrics,
-        false => Dialect::Prometheus,
+    if open > text || (is_named && open == text && open > 0.0) {
+        Dialect::OpenMetrics
+    } else {
+        Dialect::Prometheus
     }
 }
 

@@ -1,84 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
-//! Threads of their own answer the clients ([`http`]).
+//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]); a
+//! thread makes texts of it, once for each dialect, and clients get those ([`pages`]). So a flood of requests
+//! makes no text more often.
 
 mod accept;
+pub mod pages;
 mod process;
 
-use super::http::{self, Answer, Request};
+use super::lossy::{Drained, Lossy};
+use super::serve::http::{self, Request};
 use super::sink::{Shown, Sink, TickContext, Wants};
+use super::tick::self_cost::thread_cpu;
 use anyhow::{Context, Result};
+use pages::{DIALECTS, MetricsPages};
 pub use process::own_process;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::owner::PodNames;
 use weir_core::seam::plan::Plan;
 use weir_core::seam::snapshot::Snapshot;
 use weir_store::Tick;
-use weir_store::metrics::{Dialect, Totals, metrics};
+use weir_store::metrics::{Dialect, OwnProcess, Totals, metrics};
 
-/// The value is not made more often than this, since it costs a copy of most of the snapshot.
-const SPACING: Duration = Duration::from_millis(500);
-
-/// What there is. It holds no name of a workload, so nothing in it can be hostile.
-const FRONT_PAGE: &str = concat!(
-    "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>weir</title>\n<h1>weir ",
-    env!("CARGO_PKG_VERSION"),
-    "</h1>\n<p>weir keeps CXL memory fast, and shows which workload uses how much of it.\n\
-     <ul>\n<li><a href=\"/metrics\">/metrics</a>: devices, cgroups, limits and weir itself, \
-     for Prometheus and its kin. OpenMetrics 1.0 for clients that accept it.\n</ul></html>\n"
-);
-
-/// What the loop left behind, for the next request.
-type Newest = Mutex<Option<Arc<(Snapshot, Totals)>>>;
+/// The texts are not made more often than this, since that costs a copy of most of the snapshot.
+const LEAST_SPACING: Duration = Duration::from_millis(500);
+/// Nor less often, whatever they cost.
+const MOST_SPACING: Duration = Duration::from_secs(5);
+/// Time between two of them ÷ the CPU time that the last ones took: 2 % of one CPU.
+const SPACING: u32 = 50;
 
 /// The loop's end of it.
 pub struct Exporter {
     totals: Totals,
-    newest: Arc<Newest>,
+    values: Lossy<(Snapshot, Totals)>,
     left_at: Option<Instant>,
-    address: SocketAddr,
+    cost_ns: Arc<AtomicU64>,
+    /// Where this process answers clients itself.
+    pages: Option<Arc<MetricsPages>>,
 }
 
 impl Exporter {
-    /// Listens at `address`.
+    /// Offers the metrics at `address`, by this process. Where that is, too.
     ///
     /// # Errors
     /// It is taken, or may not be used.
-    pub fn start(address: SocketAddr) -> Result<Exporter> {
-        let listener = TcpListener::bind(address)
-            .with_context(|| format!("cannot offer metrics at {address}"))?;
+    pub fn start(address: SocketAddr) -> Result<(Exporter, SocketAddr)> {
+        let listener = listener(address)?;
         let address = listener.local_addr()?;
-        let newest: Arc<Newest> = Arc::default();
-        let source = Arc::clone(&newest);
-        http::serve(
-            "weir-metrics",
-            listener,
-            Arc::new(move |request| answer(&source, request).into()),
-        )
-        .context("cannot start the thread for metrics")?;
+        let pages: Arc<MetricsPages> = Arc::default();
+        let answered = Arc::clone(&pages);
+        let source = Arc::new(move |request: &Request<'_>| answered.answer(request, None).into());
+        http::serve("weir-metrics", listener, source)
+            .context("cannot start the thread for metrics")?;
+        let put = Arc::clone(&pages);
+        let exporter = Exporter::new(own_process, move |dialect, text| put.put(dialect, text))?;
+        let pages = Some(pages);
+        Ok((Exporter { pages, ..exporter }, address))
+    }
+
+    /// Waits until what was left first can be read, or for as long as making a text may take.
+    pub fn wait_for_first(&self) {
+        let until = Instant::now() + MOST_SPACING;
+        let is_read = |pages: &Arc<MetricsPages>| pages.are_there();
+        while !self.pages.as_ref().is_none_or(is_read) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Gives each new text away, from a thread of its own. `own` says what weir itself uses.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn new(
+        own: impl Fn() -> OwnProcess + Send + 'static,
+        mut give: impl FnMut(Dialect, Arc<str>) + Send + 'static,
+    ) -> Result<Exporter> {
+        let cost_ns: Arc<AtomicU64> = Arc::default();
+        let cost = Arc::clone(&cost_ns);
+        let work = move |values: Receiver<(Snapshot, Totals)>| {
+            for value in &values {
+                let (snapshot, totals) = values.try_iter().last().unwrap_or(value);
+                let start = thread_cpu();
+                for dialect in DIALECTS {
+                    let text = metrics(&snapshot, &totals, Some(&own()), dialect);
+                    give(dialect, text.into());
+                }
+                let spent = thread_cpu().0.saturating_sub(start.0);
+                cost.store(spent, Ordering::Relaxed);
+            }
+        };
+        let (values, _): (_, Drained<()>) = Lossy::start("weir-metrics-text", work)
+            .context("cannot start the thread that makes metrics")?;
         Ok(Exporter {
             totals: Totals::default(),
-            newest,
+            values,
             left_at: None,
-            address,
+            cost_ns,
+            pages: None,
         })
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Counts a tick.
     pub fn count(&mut self, tick: &Tick) {
         self.totals
             .add(&tick.observation, &tick.plan, &tick.outcomes);
     }
 
-    /// Leaves the newest tick for the threads that answer, unless the last one is not old.
+    /// Leaves the newest tick for the thread that makes texts, unless the last one is not old.
     pub fn leave(&mut self, snapshot: &Snapshot) {
         let now = Instant::now();
         if !self.is_due(now) {
@@ -86,14 +118,25 @@ impl Exporter {
         }
         self.left_at = Some(now);
         self.totals.follow_pod_names(&snapshot.pod_names);
-        let value = Arc::new((shown_by_metrics(snapshot), self.totals.clone()));
-        // Locked only while a pointer is copied.
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        // Where the thread is behind, it shows the next one.
+        let _ = self
+            .values
+            .send((shown_by_metrics(snapshot), self.totals.clone()));
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        self.left_at.is_none_or(|at| now - at >= SPACING)
+        let cost = Duration::from_nanos(self.cost_ns.load(Ordering::Relaxed));
+        let spacing = (cost * SPACING).clamp(LEAST_SPACING, MOST_SPACING);
+        self.left_at.is_none_or(|at| now - at >= spacing)
     }
+}
+
+/// Listens for those that read metrics.
+///
+/// # Errors
+/// The address is taken, or may not be used.
+pub fn listener(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| format!("cannot offer metrics at {address}"))
 }
 
 impl Sink for Exporter {
@@ -103,9 +146,10 @@ impl Sink for Exporter {
     }
 
     fn wants(&mut self, now: Instant) -> Wants {
-        match self.is_due(now) {
-            true => Wants::Figures,
-            false => Wants::Nothing,
+        if self.is_due(now) {
+            Wants::Figures
+        } else {
+            Wants::Nothing
         }
     }
 
@@ -144,38 +188,11 @@ pub fn shown_by_metrics(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-fn answer(newest: &Newest, request: &Request<'_>) -> Answer {
-    match request.path() {
-        "/metrics" => {}
-        "/" => return Answer::page("text/html; charset=utf-8", FRONT_PAGE.to_owned()),
-        _ => {
-            let what = "the metrics are at /metrics, what else there is at /\n";
-            return Answer::error("404 Not Found", what);
-        }
-    }
-    let dialect = accept::dialect(request.all("accept"));
-    let value = newest
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
-    let kind = match dialect {
-        Dialect::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        Dialect::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-    };
-    match value {
-        Some(value) => {
-            let own = own_process();
-            Answer::page(kind, metrics(&value.0, &value.1, Some(&own), dialect))
-        }
-        None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::http::tests::{status, with_request};
     use crate::top::testing;
+    use std::sync::mpsc::sync_channel;
     use weir_core::seam::observation::{Reading, WorkloadKind, WorkloadReading};
     use weir_core::seam::plan::Decision;
     use weir_core::seam::snapshot::Delivery;
@@ -198,10 +215,11 @@ mod tests {
 
     #[test]
     fn nothing_that_a_metric_shows_is_left_out() {
-        let mut exporter = Exporter::start("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut exporter = Exporter::new(OwnProcess::default, |_, _| ()).unwrap();
         let mut snapshot = testing::snapshot(1000, 200.0);
         snapshot.push = Some(Delivery::default());
         snapshot.skipped_total = 3;
+        snapshot.limit_rewrites_total = Some(2);
         let ids = snapshot
             .plan
             .workloads
@@ -235,13 +253,20 @@ mod tests {
     }
 
     #[test]
-    fn the_front_page_links_to_the_metrics() {
-        assert!(FRONT_PAGE.contains("<a href=\"/metrics\">"));
-        let newest = Newest::default();
-        for (path, expected) in [("/", "200"), ("/metrics", "503"), ("/else", "404")] {
-            let head = format!("GET {path} HTTP/1.1\r\n\r\n");
-            let answered = with_request(head.as_bytes(), |request| Some(answer(&newest, request)));
-            assert_eq!(status(answered.as_ref()), Some(expected), "{path}");
+    fn texts_are_made_of_the_newest_value_and_not_by_requests() {
+        let (given, texts) = sync_channel(100);
+        let give = move |dialect, text: Arc<str>| given.send((dialect, text)).unwrap();
+        let mut exporter = Exporter::new(OwnProcess::default, give).unwrap();
+        for at in [1000, 2000, 3000] {
+            exporter.leave(&testing::snapshot(at, 200.0));
         }
+        let both = [(); 2].map(|()| texts.recv().unwrap());
+        assert_eq!(both.each_ref().map(|(dialect, _)| *dialect), DIALECTS);
+        let line = "weir_last_tick_timestamp_seconds 1\n";
+        assert!(both[0].1.contains(line), "{}", both[0].1);
+        exporter.cost_ns.store(u64::MAX, Ordering::Relaxed);
+        let left_at = exporter.left_at.unwrap();
+        assert!(!exporter.is_due(left_at + MOST_SPACING - Duration::from_nanos(1)));
+        assert!(exporter.is_due(left_at + MOST_SPACING));
     }
 }

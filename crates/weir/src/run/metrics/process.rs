@@ -15,7 +15,6 @@ const USER_HZ: f64 = 100.0;
 /// Where the start is behind the name in parentheses (proc_pid_stat(5), field 22).
 const START_FIELD: usize = 19;
 
-/// As it is now.
 pub fn own_process() -> OwnProcess {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -28,6 +27,7 @@ pub fn own_process() -> OwnProcess {
         open_fds: open.ok(),
         max_fds: getrlimit(Resource::Nofile).current,
         start_unix_secs: started(&stat),
+        server_restarts: None,
     }
 }
 

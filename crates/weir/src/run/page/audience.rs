@@ -2,7 +2,7 @@
 //! The clients that look at the page. Each has a bounded queue; one that does not empty its queue in time is
 //! left, and finds all again when it comes back. There are only so many.
 
-use crate::run::http::EventStream;
+use crate::run::serve::http::EventStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const CLIENTS_MAX: usize = 16;
 /// Events that wait for a client at most.
 const QUEUE_EVENTS: usize = 8;
+
+/// Those that events are made for: in this process, or in the one that serves.
+pub trait Viewers: Send + Sync {
+    /// Whether there are any, and whether one of them has seen nothing so far.
+    fn is_there(&self) -> (bool, bool);
+
+    /// Sends `tick` to those that have seen what was before it, and `full` to the others. Never waits. False
+    /// if that is lost: then all must begin anew.
+    fn send(&self, tick: Option<&PageEvent>, full: Option<&PageEvent>) -> bool;
+}
 
 /// Bytes of an event, shared by all clients.
 pub type PageEvent = Arc<[u8]>;
@@ -21,7 +31,6 @@ struct Client {
     is_fresh: bool,
 }
 
-/// All of them.
 #[derive(Default)]
 pub struct Audience {
     clients: Mutex<Vec<Client>>,
@@ -53,25 +62,26 @@ impl Audience {
         Some(EventStream { coming, _place })
     }
 
-    /// Whether there are any, and whether one of them has seen nothing so far.
-    pub fn is_there(&self) -> (bool, bool) {
+    fn clients(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Viewers for Audience {
+    fn is_there(&self) -> (bool, bool) {
         let clients = self.clients();
         let any_fresh = clients.iter().any(|client| client.is_fresh);
         (!clients.is_empty(), any_fresh)
     }
 
-    /// Sends `tick` to those that have seen what was before it, and `full` to the others. Never waits.
-    pub fn send(&self, tick: Option<&PageEvent>, full: Option<&PageEvent>) {
+    fn send(&self, tick: Option<&PageEvent>, full: Option<&PageEvent>) -> bool {
         self.clients().retain_mut(|client| {
             let event = if client.is_fresh { full } else { tick };
             let Some(event) = event else { return true };
             client.is_fresh = false;
             client.queue.try_send(Arc::clone(event)).is_ok()
         });
-    }
-
-    fn clients(&self) -> MutexGuard<'_, Vec<Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        true
     }
 }
 

@@ -4,13 +4,13 @@
 use super::figures::{Smooth, Weight, kib_per_sec, three_digits};
 use super::history::DEVICES_MAX;
 use super::message::EventMessage;
-use crate::output::labels;
-use crate::output::text;
+use crate::cli::output::labels;
 use serde::Serialize;
 use weir_core::BytesPerSec;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::plan::DeviceState;
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
 
 /// Cells of a name or reason.
 const CELLS_MAX: usize = 200;
@@ -29,7 +29,7 @@ struct DeviceFigures {
     read_kib_per_sec: i64,
     write_kib_per_sec: i64,
     unattributed_kib_per_sec: i64,
-    /// Of that, what the kernel moved by migrating pages.
+    /// The part of the traffic that the kernel moved by migrating pages.
     migrated_kib_per_sec: i64,
     set_point_kib_per_sec: i64,
     planned_kib_per_sec: i64,
@@ -39,7 +39,6 @@ struct DeviceFigures {
     devload: Option<&'static str>,
 }
 
-/// All devices that are shown.
 #[derive(Default)]
 pub struct Devices {
     names: Vec<Named>,
@@ -64,12 +63,10 @@ impl Devices {
         is_other
     }
 
-    /// Their names.
     pub fn write_names(&self, to: &mut EventMessage) {
         to.field("names", &self.names);
     }
 
-    /// Their figures.
     pub fn write_figures(&self, to: &mut EventMessage) {
         to.field("devices", &self.now);
     }

@@ -2,7 +2,7 @@
 //! The page as one file of HTML: style and script are in it, and nothing is loaded from anywhere. The policy
 //! that goes with it allows what has the nonce of this answer, and events of the same server.
 
-use crate::run::http::Answer;
+use crate::run::serve::http::Answer;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 const HTML: &str = include_str!("assets/page.html");
@@ -20,7 +20,6 @@ const SCRIPT: &[&str] = &[
     include_str!("assets/page.js"),
 ];
 
-/// The page, for one client.
 pub fn document() -> Answer {
     let Some(nonce) = nonce() else {
         return Answer::error(
@@ -39,7 +38,7 @@ pub fn document() -> Answer {
     guarded(Answer::page("text/html; charset=utf-8", html)).with("Content-Security-Policy", policy)
 }
 
-/// With what keeps other sites out, and copies.
+/// The answer with what keeps other sites out, and copies.
 pub fn guarded(answer: Answer) -> Answer {
     answer
         .with("Cache-Control", "no-store")
@@ -60,7 +59,7 @@ fn nonce() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::http::tests::text_of;
+    use crate::run::serve::http::tests::text_of;
 
     /// What the nonce allows is ours: no other place in the page has script or style.
     #[test]

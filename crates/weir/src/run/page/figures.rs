@@ -6,7 +6,7 @@ use weir_core::rates::attribution::Provenance;
 use weir_core::seam::plan::Decision;
 use weir_core::{BytesPerSec, CpuShare};
 
-/// Of a figure that is not known, or a limit that is not there.
+/// Stands for a figure that is not known, and for a limit that is not there.
 pub const UNKNOWN: i64 = -1;
 /// A mean forgets in so much time, in milliseconds.
 const MEMORY_MS: f64 = 500.0;
@@ -35,7 +35,7 @@ pub struct Smooth(Option<f64>);
 pub struct Weight(f64);
 
 impl Weight {
-    /// Of a value that comes so long after the one before.
+    /// The weight of a value that comes so long after the one before.
     pub fn after_ms(span_ms: u64) -> Weight {
         // A span of more than that counts as much as a span of that.
         let span_ms = span_ms.min(60_000) as f64;
@@ -75,12 +75,12 @@ pub fn three_digits(value: Option<f64>) -> i64 {
     steps * whole
 }
 
-/// In KiB per second.
+/// The rate in KiB per second.
 pub fn kib_per_sec(rate: Option<BytesPerSec>) -> i64 {
     three_digits(rate.map(|rate| rate.get() / 1024.0))
 }
 
-/// In thousandths of a CPU.
+/// The use or limit in thousandths of a CPU.
 pub fn milli(cpus: Option<CpuShare>) -> i64 {
     three_digits(cpus.map(|cpus| cpus.get() * 1000.0))
 }

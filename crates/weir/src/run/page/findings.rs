@@ -2,18 +2,18 @@
 //! What a profile that runs beside weir says: what is wrong, and where each workload stalls most. A thread
 //! reads its file, so that the loop waits for no disk, and only while there are clients.
 
-use super::audience::Audience;
+use super::audience::Viewers;
 use super::message::EventMessage;
-use crate::output::text;
-use crate::profile::waits_in::{self, PublishedWaits};
+use crate::run::screens::waits_in::{self, PublishedWaits};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
+use weir_figures::text;
 
-/// Between two reads of the file.
+/// Time between two reads of the file.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Rows of each kind.
@@ -32,24 +32,23 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Of the profile that leaves its file in this directory; none of a recording.
+    /// Findings of the profile that leaves its file in this directory; a recording has none.
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn of(run_dir: Option<&Path>, audience: &Arc<Audience>) -> Result<Findings> {
+    pub fn of(run_dir: Option<&Path>, viewers: &Arc<dyn Viewers>) -> Result<Findings> {
         let findings = Findings::default();
         if let Some(run_dir) = run_dir {
-            let (dir, audience) = (run_dir.to_path_buf(), Arc::downgrade(audience));
+            let (dir, viewers) = (run_dir.to_path_buf(), Arc::downgrade(viewers));
             let newest = Arc::downgrade(&findings.newest);
             let thread = thread::Builder::new().name("weir-page-waits".into());
             thread
-                .spawn(move || follow(&dir, &audience, &newest))
+                .spawn(move || follow(&dir, &viewers, &newest))
                 .context("cannot start the thread that reads a profile")?;
         }
         Ok(findings)
     }
 
-    /// What is new.
     pub fn write_new(&mut self, to: &mut EventMessage) {
         let newest = self
             .newest
@@ -97,13 +96,13 @@ fn shown(profile: &PublishedWaits) -> ShownProfile {
 }
 
 /// Until the page has gone.
-fn follow(dir: &Path, audience: &Weak<Audience>, newest: &Weak<ReadProfile>) {
-    while let (Some(audience), Some(newest)) = (audience.upgrade(), newest.upgrade()) {
-        if audience.is_there().0 {
+fn follow(dir: &Path, viewers: &Weak<dyn Viewers>, newest: &Weak<ReadProfile>) {
+    while let (Some(viewers), Some(newest)) = (viewers.upgrade(), newest.upgrade()) {
+        if viewers.is_there().0 {
             let read = waits_in::read(dir).map(Arc::new);
             *newest.lock().unwrap_or_else(PoisonError::into_inner) = read;
         }
-        drop((audience, newest));
+        drop((viewers, newest));
         thread::sleep(EVERY);
     }
 }
@@ -111,7 +110,8 @@ fn follow(dir: &Path, audience: &Weak<Audience>, newest: &Weak<ReadProfile>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::screens::publish::wall_unix_ms;
+    use crate::cli::output::wall_clock::wall_unix_ms;
+    use crate::run::page::audience::Audience;
 
     #[test]
     fn what_a_profile_says_is_read_while_there_are_clients_and_sent_once() {
@@ -126,7 +126,8 @@ mod tests {
         std::fs::write(dir.path().join(waits_in::FILE_NAME), profile.to_string()).unwrap();
         let audience = Arc::new(Audience::default());
         let _client = audience.join().unwrap();
-        let mut findings = Findings::of(Some(dir.path()), &audience).unwrap();
+        let viewers: Arc<dyn Viewers> = audience;
+        let mut findings = Findings::of(Some(dir.path()), &viewers).unwrap();
         let said = |findings: &mut Findings| {
             let mut message = EventMessage::default();
             message.start("tick");

@@ -4,16 +4,16 @@
 //! that a recording has its own.
 
 use super::figures::{UNKNOWN, kib_per_sec, three_digits};
-use crate::output::text;
 use crate::run::screens::changes::{ChangeKind, MachineChange};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::seam::observation::Observation;
 use weir_core::seam::plan::{DeviceState, Plan};
 use weir_core::{BytesPerSec, WorkloadId};
+use weir_figures::text;
 use weir_store::Tick;
 
-/// How far back.
+/// How far back the page shows figures, in milliseconds.
 pub const WINDOW_MS: u64 = 300_000;
 /// Ticks of so much time are one point.
 const STEP_MS: u64 = 500;
@@ -21,9 +21,9 @@ const STEP_MS: u64 = 500;
 pub const DEVICES_MAX: usize = 16;
 /// Spans of limits that have ended.
 const SPANS_MAX: usize = 2000;
-/// Changes in words.
+/// Changes that the page keeps as sentences.
 const CHANGES_MAX: usize = 100;
-/// With so many more limits than workloads, those of workloads that have gone are forgotten.
+/// Workloads that have gone are forgotten when there are so many more limits than workloads.
 const SLACK: usize = 256;
 /// Cells of a name in a span, or of a line.
 const CELLS_MAX: usize = 600;
@@ -31,7 +31,7 @@ const CELLS_MAX: usize = 600;
 /// Means over a step.
 #[derive(Clone, Debug, Default)]
 struct Step {
-    /// By device: sum and count of bandwidth, and the newest of all else.
+    /// Sum and count of bandwidth, and the newest of all else, for each device.
     devices: Vec<DeviceStep>,
 }
 
@@ -91,7 +91,6 @@ impl<T> Ring<T> {
     }
 }
 
-/// What was seen of a history.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     points: u64,
@@ -99,13 +98,12 @@ pub struct Seen {
     lines: u64,
 }
 
-/// The last minutes.
 pub struct PageHistory {
     now_ms: u64,
     step_ms: u64,
     step: Step,
     points: Ring<DevicePoint>,
-    /// Since when limited workloads are limited.
+    /// Moments since which limited workloads are limited, in milliseconds.
     limited: BTreeMap<WorkloadId, u64>,
     spans: Ring<LimitSpan>,
     lines: Ring<MachineChange>,
@@ -150,7 +148,7 @@ impl PageHistory {
         went_back
     }
 
-    /// Of workloads that went without a word.
+    /// Forgets workloads that went without a word.
     fn forget_gone(&mut self, plan: &Plan) {
         let limited = plan.workloads.iter().filter(|w| w.limit_cpus.is_some());
         let there: BTreeSet<&WorkloadId> = limited.map(|workload| &workload.id).collect();
@@ -209,14 +207,12 @@ impl PageHistory {
             .flatten()
     }
 
-    /// New spans.
     pub fn spans(&self, seen: Seen) -> Vec<&LimitSpan> {
         let oldest = self.now_ms.saturating_sub(WINDOW_MS);
         let new = self.spans.since(seen.spans);
         new.filter(|span| span.2 >= oldest).collect()
     }
 
-    /// New changes.
     pub fn lines(&self, seen: Seen) -> Vec<ChangeLine> {
         let new = self.lines.since(seen.lines);
         let line = |change: &MachineChange| ChangeLine {

@@ -13,7 +13,6 @@ pub struct EventMessage {
 }
 
 impl EventMessage {
-    /// Begins another one.
     pub fn start(&mut self, kind: &str) {
         self.bytes.clear();
         self.bytes.extend_from_slice(b"event: ");
@@ -22,13 +21,11 @@ impl EventMessage {
         self.is_first = true;
     }
 
-    /// Ends it.
     pub fn finish(&mut self) -> &[u8] {
         self.bytes.extend_from_slice(b"}\n\n");
         &self.bytes
     }
 
-    /// A value by its name.
     pub fn field(&mut self, name: &str, value: impl Serialize) {
         self.name(name);
         self.value(&value);
@@ -42,7 +39,6 @@ impl EventMessage {
         self.is_first = true;
     }
 
-    /// One of them.
     pub fn number(&mut self, value: i64) {
         self.comma();
         let mut digits = [0; NUMBER_BYTES];
@@ -70,7 +66,6 @@ impl EventMessage {
         self.bytes.extend_from_slice(&text[at..]);
     }
 
-    /// Ends the list.
     pub fn end(&mut self) {
         self.bytes.push(b']');
         self.is_first = false;
@@ -86,7 +81,6 @@ impl EventMessage {
         }
     }
 
-    /// A list of texts.
     pub fn texts<'a>(&mut self, name: &str, values: impl IntoIterator<Item = &'a str>) {
         self.begin(name);
         for value in values {

@@ -2,7 +2,7 @@
 //! What clients get: the page, events, and refusals.
 
 use super::*;
-use crate::run::http::EventStream;
+use crate::run::serve::http::EventStream;
 use crate::top::testing::snapshot;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -13,12 +13,28 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use weir_core::WorkloadId;
 
-fn started() -> LivePage {
-    LivePage::start("127.0.0.1:0".parse().unwrap(), None, None).unwrap()
+/// A page with its viewers, at an address.
+struct StartedPage {
+    page: LivePage,
+    audience: Arc<Audience>,
+    address: SocketAddr,
 }
 
-fn response_to(page: &LivePage, request: &str) -> String {
-    let mut stream = TcpStream::connect(page.address()).unwrap();
+fn started() -> StartedPage {
+    let (listener, token) = listener("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let address = listener.local_addr().unwrap();
+    let audience: Arc<Audience> = Arc::default();
+    serve(listener, token, Arc::clone(&audience), || ()).unwrap();
+    let viewers: Arc<dyn Viewers> = Arc::clone(&audience) as _;
+    StartedPage {
+        page: LivePage::of(viewers, None).unwrap(),
+        audience,
+        address,
+    }
+}
+
+fn response_to(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     let _ = stream.read_to_string(&mut text);
@@ -143,8 +159,10 @@ proptest! {
         steps in prop::collection::vec(
             prop::collection::vec(("/[a-c]{1,2}(/[\"<\u{202e}a]{0,2})?", 0u32..2000), 0..40), 1..8)
     ) {
-        let mut page = started();
-        let first = page.audience.join().unwrap();
+        let StartedPage {
+            mut page, audience, ..
+        } = started();
+        let first = audience.join().unwrap();
         let mut follows = Known::default();
         for (number, names) in steps.iter().enumerate() {
             let at_ms = 1_000_000 + number as u64 * 100;
@@ -153,7 +171,7 @@ proptest! {
             // Sentences come in turn.
             send(&mut page, &with(names, at_ms));
             send(&mut page, &with(names, at_ms));
-            let new = page.audience.join().unwrap();
+            let new = audience.join().unwrap();
             send(&mut page, &with(names, at_ms));
             follows.hear_all(&first);
             let mut begins = Known::default();
@@ -170,8 +188,10 @@ proptest! {
 
 #[test]
 fn figures_are_those_of_the_snapshot_and_names_are_harmless() {
-    let mut page = started();
-    let client = page.audience.join().unwrap();
+    let StartedPage {
+        mut page, audience, ..
+    } = started();
+    let client = audience.join().unwrap();
     let hostile = "/<img src=x onerror=alert(1)>\u{202e}\u{1b}[2J\r\n\r\ndata: {}";
     let names = [(hostile.to_owned(), 300), ("/b".to_owned(), 12)];
     let snapshot = with(&names, 1_000_000);
@@ -196,11 +216,13 @@ fn figures_are_those_of_the_snapshot_and_names_are_harmless() {
 
 #[test]
 fn nothing_is_made_while_no_page_is_open_and_what_costs_much_comes_seldom() {
-    let mut page = started();
+    let StartedPage {
+        mut page, audience, ..
+    } = started();
     let snapshot = with(&[("/a".into(), 5)], 1_000_000);
     page.leave(&snapshot);
     assert!(page.last.is_none());
-    let client = page.audience.join().unwrap();
+    let client = audience.join().unwrap();
     page.leave(&snapshot);
     assert!(page.last.is_some());
     assert_eq!(client.coming.try_iter().count(), 1);
@@ -212,10 +234,12 @@ fn nothing_is_made_while_no_page_is_open_and_what_costs_much_comes_seldom() {
 
 #[test]
 fn a_limit_that_is_older_than_the_page_has_its_own_beginning() {
-    let mut page = started();
+    let StartedPage {
+        mut page, audience, ..
+    } = started();
     let named = [("/a".to_owned(), 300)];
     send(&mut page, &with(&named, 1_000_000));
-    let client = page.audience.join().unwrap();
+    let client = audience.join().unwrap();
     let mut snapshot = with(&named, 2_000_000);
     let id = snapshot.plan.workloads[0].id.clone();
     snapshot.limited_since_unix_ms = [(id, 1_000_500)].into();
@@ -228,8 +252,10 @@ fn a_limit_that_is_older_than_the_page_has_its_own_beginning() {
 
 #[test]
 fn a_clock_set_back_begins_anew() {
-    let mut page = started();
-    let client = page.audience.join().unwrap();
+    let StartedPage {
+        mut page, audience, ..
+    } = started();
+    let client = audience.join().unwrap();
     let mut known = Known::default();
     for at_ms in [2_000_000, 2_000_500, 2_001_000, 1_000_000] {
         send(&mut page, &with(&[("/a".into(), 5)], at_ms));
@@ -241,8 +267,8 @@ fn a_clock_set_back_begins_anew() {
 
 #[test]
 fn the_page_is_read_and_nothing_else_is_possible() {
-    let page = started();
-    let text = response_to(&page, "GET /?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let StartedPage { address, .. } = started();
+    let text = response_to(address, "GET /?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for wanted in [
         "HTTP/1.1 200 OK\r\n",
         "Content-Security-Policy: default-src 'none'; script-src 'nonce-",
@@ -274,7 +300,7 @@ fn the_page_is_read_and_nothing_else_is_possible() {
         ("HEAD /events HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"),
         ("\u{1}\r\n\r\n", "400"),
     ] {
-        let text = response_to(&page, request);
+        let text = response_to(address, request);
         assert!(
             text.starts_with(&format!("HTTP/1.1 {status} ")),
             "{request:?}: {text}"
@@ -285,7 +311,7 @@ fn the_page_is_read_and_nothing_else_is_possible() {
         "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
         "x".repeat(1 << 20)
     );
-    let text = response_to(&page, &huge);
+    let text = response_to(address, &huge);
     assert!(
         text.is_empty() || text.starts_with("HTTP/1.1 431 "),
         "{text}"
@@ -302,7 +328,7 @@ fn a_page_off_loopback_needs_a_token_that_cannot_be_guessed() {
             set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         }
         let file = token.map(|_| path.as_path());
-        LivePage::start(address.parse().unwrap(), file, None)
+        OfferedPage::start(address.parse().unwrap(), file)
     };
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9780"] {
         let error = start(address, None).map(|_| ()).unwrap_err().to_string();
@@ -312,7 +338,7 @@ fn a_page_off_loopback_needs_a_token_that_cannot_be_guessed() {
     assert!(error.to_string().contains("could be guessed"), "{error}");
     let token = "0123456789abcdef";
     let page = start("0.0.0.0:0", Some(token)).unwrap();
-    let here = SocketAddr::from(([127, 0, 0, 1], page.address().port()));
+    let here = SocketAddr::from(([127, 0, 0, 1], page.address.port()));
     let ask = |headers: &str| {
         let mut stream = TcpStream::connect(here).unwrap();
         write!(stream, "GET / HTTP/1.1\r\n{headers}\r\n").unwrap();
@@ -335,12 +361,16 @@ fn a_page_off_loopback_needs_a_token_that_cannot_be_guessed() {
 /// The loop never waits for it: the queue is full, and the client is left.
 #[test]
 fn a_client_that_reads_nothing_is_left() {
-    let mut page = started();
-    let mut stream = TcpStream::connect(page.address()).unwrap();
+    let StartedPage {
+        mut page,
+        audience,
+        address,
+    } = started();
+    let mut stream = TcpStream::connect(address).unwrap();
     stream
         .write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .unwrap();
-    while !page.audience.is_there().0 {
+    while !audience.is_there().0 {
         std::thread::yield_now();
     }
     // Larger than what the kernel keeps for a connection.
@@ -348,11 +378,11 @@ fn a_client_that_reads_nothing_is_left() {
         .map(|n| (format!("/{n}{}", "x".repeat(1000)), n))
         .collect();
     for at_ms in (1..=100).map(|n| 1_000_000 + n * 100) {
-        if !page.audience.is_there().0 {
+        if !audience.is_there().0 {
             break;
         }
         page.is_new = true;
         send(&mut page, &with(&names, at_ms));
     }
-    assert!(!page.audience.is_there().0);
+    assert!(!audience.is_there().0);
 }

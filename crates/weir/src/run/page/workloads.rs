@@ -8,9 +8,8 @@ use super::figures::{
     Figures, Smooth, UNKNOWN, Weight, bandwidth, kib_per_sec, milli, three_digits,
 };
 use super::message::EventMessage;
-use crate::output::labels;
-use crate::output::text;
-use crate::top::tag::tag;
+use crate::cli::output::labels;
+use crate::cli::output::tag::tag;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Iter;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,6 +18,7 @@ use weir_core::WorkloadId;
 use weir_core::owner::PodNames;
 use weir_core::seam::plan::Decision;
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
 
 /// More are left out, and counted.
 const WORKLOADS_MAX: usize = 5000;
@@ -29,7 +29,6 @@ const SENTENCES: usize = 16;
 /// Cells of a sentence.
 const SENTENCE_CELLS_MAX: usize = 600;
 
-/// One workload.
 struct Row {
     id: WorkloadId,
     /// Its number on the page, for as long as it is there.
@@ -58,7 +57,7 @@ pub struct Workloads {
 struct ReasonWords(Vec<&'static str>);
 
 impl ReasonWords {
-    /// Of a few; the program knows no more.
+    /// The number of a word. There are few of them, because the program knows no more.
     fn place(&mut self, word: &'static str) -> i64 {
         let known = || self.0.iter();
         let same = known().position(|known| std::ptr::eq(*known, word));

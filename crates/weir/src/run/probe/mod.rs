@@ -141,6 +141,10 @@ impl Platform for Probed {
         self.inner.on_plan(plan);
     }
 
+    fn limit_rewrites(&self) -> Option<u64> {
+        self.inner.limit_rewrites()
+    }
+
     fn scheduler(&self) -> Option<SchedStats> {
         self.inner.scheduler()
     }
@@ -162,7 +166,6 @@ impl Platform for Probed {
     }
 }
 
-/// Nodes of each device.
 fn nodes(machine: &Description) -> BTreeMap<DeviceId, Vec<u32>> {
     let of = |device: DeviceId| {
         let groups = machine.groups.iter().filter(|g| g.id.device == device);

@@ -15,16 +15,14 @@ const RING_BYTES: u64 = 16 << 20;
 pub const PART_OF_FREE: u64 = 4;
 /// Loads of one batch, the untimed ones among them.
 pub const LOADS: u32 = WARM_LOADS + BATCH_LOADS;
-/// Of the time of a CPU.
+/// The part of a CPU's time that a probe may take.
 pub const TIME_PART: f64 = 0.01;
-/// In ns: about the time of a load from an idle device. It is for a figure in a message only.
+/// About the time of a load from an idle device, in ns. It is used for a figure in a message only.
 const USUAL_NS: f64 = 300.0;
 const SEED: u64 = 2;
 
-/// A place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The CPU that loads.
     pub cpu: u32,
     /// The node that is loaded from.
     pub node: u32,

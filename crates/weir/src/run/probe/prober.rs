@@ -17,7 +17,7 @@ use weir_linux::Roots;
 
 /// Interval of the check of a place: are its pages still there, or is there memory now?
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// Between two rounds in which nothing could be measured.
+/// Time between two rounds in which nothing could be measured.
 const IDLE: Duration = Duration::from_millis(200);
 /// A batch that a hypervisor stopped half-way, which a guest cannot see, is paid for by several rests:
 /// one alone would make the figure too old. Only batches that are all longer than a hundredth of this take
@@ -122,7 +122,7 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread's own.
+/// State that belongs to the thread that measures.
 struct Rounds {
     roots: Roots,
     allowed: Vec<u32>,
@@ -131,7 +131,6 @@ struct Rounds {
     rest_due: RestDue,
 }
 
-/// One device.
 struct Device {
     ring: Result<(Ring, Place), Missing>,
     checked: Instant,
@@ -275,7 +274,7 @@ impl RestDue {
     fn rest_after(&mut self, used: Duration) -> Duration {
         self.0 += used.mul_f64(1.0 / TIME_PART - 1.0);
         let rest = self.0.min(REST_MAX);
-        // At most a minute: more rest does not help with a device that slow.
+        // The rest is a minute at most: more rest does not help with a device that slow.
         self.0 = (self.0 - rest).min(30 * REST_MAX);
         rest
     }

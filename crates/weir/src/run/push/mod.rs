@@ -10,9 +10,10 @@
 //!
 //! With `--push-format remote-write` the thread makes samples of metrics instead ([`remote_write`]).
 
+pub mod post;
 mod queue;
 mod remote_write;
-mod send;
+pub mod send;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;
@@ -24,19 +25,19 @@ pub use token::token;
 use super::lossy::{Drained, Lossy};
 use super::sink::{Sink, Sinks, TickContext};
 use crate::cli::WorkloadsName;
-use crate::cli::settings::Settings;
+use crate::run::settings::Settings;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use post::{Poster, PushSetup};
 use queue::Queue;
 use remote_write::RemotePusher;
-use send::Sender;
-use serde::Deserialize;
+use send::{Post, Sender};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
-use ureq::Agent;
 use weir_core::Nanos;
 use weir_core::seam::snapshot::Delivery;
 use weir_store::Tick;
@@ -46,7 +47,7 @@ use weir_store::export::Live;
 const LAST_BATCHES: Duration = Duration::from_secs(3);
 
 /// What is pushed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PushFormat {
     /// InfluxDB lines, means over --push-interval (default)
@@ -69,7 +70,6 @@ impl PushFormat {
         }
     }
 
-    /// Of a request.
     fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             PushFormat::Influx => &[("Content-Type", "text/plain; charset=utf-8")],
@@ -82,31 +82,43 @@ impl PushFormat {
     }
 }
 
-/// Begins to push, if that is wanted.
+/// What is to be pushed to, and with which token. It can be reached so far as files go.
 ///
 /// # Errors
-/// The token or the authorities cannot be read, or no thread can be had.
-pub fn begin(settings: &Settings, sinks: &mut Sinks) -> Result<()> {
-    let Some(target) = settings.push.clone() else {
-        return Ok(());
+/// The token or the authorities cannot be read.
+pub fn setup(settings: &Settings) -> Result<Option<PushSetup>> {
+    let Some(target) = &settings.push else {
+        return Ok(None);
     };
     let token = settings.push_token_file.as_deref();
     let token = token.map(token::token).transpose()?;
-    let agent = send::agent(&target, settings.push_ca_file.as_deref())?;
-    let every = settings.push_interval;
-    info!("pushes to {target} each {every:?}");
+    info!("pushes to {target} each {:?}", settings.push_interval);
     if settings.push_ca_file.is_some() && !target.is_encrypted() {
         warn!("{target}: --push-ca-file is not used, as this address is without TLS");
     }
     if token.is_some() && !target.is_loopback() && !target.is_encrypted() {
         warn!("{target}: the token travels without encryption, and others may read it on the way");
     }
+    let authorities = settings.push_ca_file.as_deref();
+    let setup = PushSetup::new(target, settings.push_format, token, authorities);
+    // What it cannot read is said at the start, and not by the process that posts.
+    Poster::new(&setup)?;
+    Ok(Some(setup))
+}
+
+/// Begins to push, if that is wanted, by this.
+///
+/// # Errors
+/// No thread can be had.
+pub fn begin(settings: &Settings, sinks: &mut Sinks, post: Post) -> Result<()> {
+    let Some(target) = settings.push.clone() else {
+        return Ok(());
+    };
     let how = PushOptions {
-        agent,
+        post,
         target,
         format: settings.push_format,
-        token,
-        every,
+        every: settings.push_interval,
         interval: settings.interval,
         with_workloads: settings.workloads == WorkloadsName::Cgroup,
     };
@@ -119,21 +131,17 @@ pub fn begin(settings: &Settings, sinks: &mut Sinks) -> Result<()> {
     Ok(())
 }
 
-/// What is pushed, and how.
 struct PushOptions {
-    /// The client that speaks to it.
-    agent: Agent,
-    /// The server.
+    post: Post,
     target: Target,
     /// What it is sent.
     format: PushFormat,
-    /// What to show there.
-    token: Option<String>,
     /// Means are over this time.
     every: Duration,
     /// Time between ticks.
     interval: Duration,
-    /// Not where workloads are processes: each would stay a series of the server.
+    /// Whether workloads are pushed. They are not where workloads are processes: each would stay a series of
+    /// the server.
     with_workloads: bool,
 }
 
@@ -147,7 +155,7 @@ impl Outgoing {
     fn start(how: PushOptions) -> Result<Outgoing> {
         let queue = Arc::new(Queue::default());
         let (ended, done) = sync_channel(1);
-        let sender = Sender::new(how.agent, how.target, how.format, how.token.as_deref());
+        let sender = Sender::new(how.target, how.post);
         let emptied = Arc::clone(&queue);
         thread::Builder::new()
             .name("weir-push".into())

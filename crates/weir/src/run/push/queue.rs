@@ -109,7 +109,6 @@ impl Queue {
         }
     }
 
-    /// It has arrived.
     pub fn sent(&self, batch: &Next) {
         let mut state = self.state();
         // Dropped while it was on its way: then it was counted as such, and is in truth both.
@@ -170,11 +169,12 @@ fn pieces(mut lines: &str) -> Vec<&str> {
         let line_end = |text: &[u8]| text.iter().rposition(|byte| *byte == b'\n');
         let first_end = || lines.find('\n');
         let head = &lines.as_bytes()[..lines.len().min(BATCH_BYTES)];
-        let end = match lines.len() <= BATCH_BYTES {
-            true => lines.len(),
-            false => line_end(head)
+        let end = if lines.len() <= BATCH_BYTES {
+            lines.len()
+        } else {
+            line_end(head)
                 .or_else(first_end)
-                .map_or(lines.len(), |end| end + 1),
+                .map_or(lines.len(), |end| end + 1)
         };
         let (piece, rest) = lines.split_at(end);
         pieces.push(piece);

@@ -63,9 +63,10 @@ impl Sink for RemotePusher {
     }
 
     fn wants(&mut self, now: Instant) -> Wants {
-        match self.is_due(now) {
-            true => Wants::Figures,
-            false => Wants::Nothing,
+        if self.is_due(now) {
+            Wants::Figures
+        } else {
+            Wants::Nothing
         }
     }
 

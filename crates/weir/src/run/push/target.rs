@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where figures are pushed to: an address that can be right.
 
-use crate::output::text;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::str::FromStr;
 use ureq::http::Uri;
+use weir_figures::text;
 
 const URL_MAX_BYTES: usize = 2048;
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLS to a server, by rustls: which authorities may vouch for it.
 
-use super::token::open_plain;
-use crate::output::text;
 use anyhow::{Context, Result, bail};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
@@ -11,6 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use weir_figures::text;
 
 /// Bundles of authorities as Debian, Fedora and Alpine keep them; the first that is there is taken.
 const SYSTEM_BUNDLES: [&str; 3] = [
@@ -51,9 +50,8 @@ fn system_bundle() -> Option<&'static Path> {
 /// Those that rustls can use; at least one.
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
     let shown = text::harmless(&path.to_string_lossy());
-    let (file, _) = open_plain(path)
-        .with_context(|| format!("cannot read the certificates in {shown}"))?
-        .with_context(|| format!("{shown} is not a plain file: certificates are expected in it"))?;
+    let file = weir_files::open_regular(path)
+        .with_context(|| format!("cannot read the certificates in {shown}"))?;
     let mut bytes = Vec::new();
     file.take(BUNDLE_MAX_BYTES + 1)
         .read_to_end(&mut bytes)
@@ -124,7 +122,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = tls_config(Some(dir.path())).map(drop).unwrap_err();
         assert!(
-            format!("{error:#}").contains("not a plain file"),
+            format!("{error:#}").contains("it is a directory"),
             "{error:#}"
         );
         let missing = dir.path().join("missing");

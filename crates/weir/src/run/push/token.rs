@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a server or a browser must know, from a file: never on the command line, which other users can read.
 
-use crate::output::text;
 use anyhow::{Context, Result, bail};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use weir_figures::text;
 
 const TOKEN_MAX_BYTES: u64 = 4096;
 /// Rights of other users than the file's owner.
@@ -15,13 +14,12 @@ const OTHERS: u32 = 0o077;
 /// The token in the file: one line of visible characters.
 ///
 /// # Errors
-/// It cannot be read, is not a plain file, can be read by other users, or holds something else.
+/// It cannot be read, is no regular file, can be read by other users, or holds something else.
 pub fn token(path: &Path) -> Result<String> {
     let shown = text::harmless(&path.to_string_lossy());
-    let (file, mode) = open_plain(path)
-        .with_context(|| format!("cannot read the token file {shown}"))?
-        .with_context(|| format!("the token file {shown} is not a plain file"))?;
-    if mode & OTHERS != 0 {
+    let opened = weir_files::open_regular(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened.with_context(|| format!("cannot read the token file {shown}"))?;
+    if metadata.mode() & OTHERS != 0 {
         bail!("the token file {shown} is open to other users: `chmod 600 {shown}`");
     }
     let mut bytes = Vec::new();
@@ -38,17 +36,6 @@ pub fn token(path: &Path) -> Result<String> {
     }
     // Just seen to be ASCII.
     Ok(String::from_utf8_lossy(token).into_owned())
-}
-
-/// The file and its mode, if it is a plain one. A pipe would have us wait for its writer.
-pub fn open_plain(path: &Path) -> io::Result<Option<(File, u32)>> {
-    let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nonblock)
-        .open(path)?;
-    let metadata = file.metadata()?;
-    Ok(metadata.is_file().then(|| (file, metadata.mode())))
 }
 
 #[cfg(test)]
@@ -104,11 +91,6 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(
-            token(&pipe)
-                .unwrap_err()
-                .to_string()
-                .contains("not a plain file")
-        );
+        assert!(format!("{:#}", token(&pipe).unwrap_err()).contains("FIFO"));
     }
 }

@@ -6,18 +6,18 @@
 //! per reason), and an adjustment only when it is large against the last one written down
 //! ([`ADJUSTED_BY`]) or that one is old ([`ADJUSTED_AFTER_MS`]).
 
-use crate::output::labels;
-use crate::output::text;
+use crate::cli::output::labels;
 use crate::run::sink::{Sink, TickContext};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use weir_core::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan, Why};
 use weir_core::{CpuShare, WorkloadId};
+use weir_figures::text;
+use weir_files::{Access, Folder};
 use weir_store::Tick;
 
 /// An adjustment by less than this ratio is not an event.
@@ -26,23 +26,19 @@ const ADJUSTED_BY: f64 = 0.25;
 const ADJUSTED_AFTER_MS: u64 = 10_000;
 /// The file is turned over at this size; one older file is kept.
 const FILE_MAX_BYTES: u64 = 1 << 20;
-/// With more entries than this, those of workloads that have gone are removed.
+/// Entries of workloads that have gone are removed when there are more entries than this.
 const SLACK: usize = 256;
 
 /// The current list, and the one before it.
 pub const FILE_NAME: &str = "changes.jsonl";
 const OLDER_FILE_NAME: &str = "changes.1.jsonl";
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineChange {
     /// Wall-clock time, milliseconds since the Unix epoch.
     pub wall_unix_ms: u64,
-    /// The tick.
     pub seq: u64,
-    /// The workload.
     pub workload: WorkloadId,
-    /// What happened.
     pub what: ChangeKind,
     /// The limit before, if there was one.
     pub from_cpus: Option<CpuShare>,
@@ -55,7 +51,6 @@ pub struct MachineChange {
     pub why: Option<Why>,
 }
 
-/// Kinds of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
@@ -74,7 +69,6 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// The name in text.
     pub fn word(self) -> &'static str {
         match self {
             ChangeKind::Limited => "limited",
@@ -222,7 +216,7 @@ fn limited(known: &mut Known, now_ms: u64, cpus: CpuShare) -> Option<Event> {
 
 /// The list on disk, bounded in size.
 pub struct ChangeLog {
-    dir: PathBuf,
+    dir: Folder,
     file: File,
     size: u64,
 }
@@ -233,13 +227,10 @@ impl ChangeLog {
     /// # Errors
     /// The file cannot be opened for writing.
     pub fn open(dir: &Path) -> io::Result<ChangeLog> {
-        let file = append(&dir.join(FILE_NAME))?;
+        let dir = Folder::open(dir)?;
+        let file = append(&dir)?;
         let size = file.metadata()?.len();
-        Ok(ChangeLog {
-            dir: dir.to_owned(),
-            file,
-            size,
-        })
+        Ok(ChangeLog { dir, file, size })
     }
 
     /// Adds events.
@@ -253,8 +244,8 @@ impl ChangeLog {
             lines.push(b'\n');
         }
         if self.size > 0 && self.size + lines.len() as u64 > FILE_MAX_BYTES {
-            std::fs::rename(self.dir.join(FILE_NAME), self.dir.join(OLDER_FILE_NAME))?;
-            self.file = append(&self.dir.join(FILE_NAME))?;
+            self.dir.rename(FILE_NAME, OLDER_FILE_NAME)?;
+            self.file = append(&self.dir)?;
             self.size = 0;
         }
         self.file.write_all(&lines)?;
@@ -273,14 +264,8 @@ impl Sink for ChangeLog {
     }
 }
 
-fn append(path: &Path) -> io::Result<File> {
-    let no_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o644)
-        .custom_flags(no_link)
-        .open(path)
+fn append(dir: &Folder) -> io::Result<File> {
+    dir.open_own(FILE_NAME, true, Access::OwnerWrites)
 }
 
 /// The last `count` events that `wanted` takes, oldest first. Lines that are no events (a line cut
@@ -295,7 +280,7 @@ pub fn last(
 ) -> io::Result<(Vec<MachineChange>, u64)> {
     let mut text = Vec::new();
     for name in [OLDER_FILE_NAME, FILE_NAME] {
-        match File::open(dir.join(name)) {
+        match weir_files::open_regular(&dir.join(name)) {
             Ok(file) => read_tail(file, &mut text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -11,48 +11,39 @@
 //! tick is published, as far as the cost allows. Otherwise a snapshot is published just often enough to be
 //! live for the next reader.
 
-use crate::output::text;
+use crate::cli::output::wall_clock::wall_unix_ms;
 use crate::run::sink::{Shown, Sink, Wants};
 use crate::run::tick::self_cost::thread_cpu;
 use anyhow::{Context, Result, bail};
 use rustix::fd::OwnedFd;
-use rustix::fs::OFlags;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use serde::Deserialize;
-use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weir_core::seam::next_move::{Act, NextMove, Precondition};
 use weir_core::seam::snapshot::{SCHEMA_VERSION, Snapshot};
+use weir_figures::text;
+use weir_files::{Access, Folder};
 
-/// In the directory of weir's run-time files.
+/// Name of the file in the directory of weir's run-time files.
 pub const FILE_NAME: &str = "snapshot.json";
+const NEXT_NAME: &str = ".snapshot.json.next";
 const FILE_MAX_BYTES: u64 = 256 << 20;
 /// A reader counts as present for this long after its last read.
 const READ_FOR: Duration = Duration::from_secs(10);
-/// A first reader is expected for this long after the start.
+/// A first reader is expected for this long after the start. It was ten seconds, in which a snapshot that
+/// nothing read was written every 100 ms.
 const STARTED_FOR: Duration = Duration::from_secs(2);
-/// Between two snapshots at least.
+/// Least time between two snapshots.
 const LEAST_SPACING: Duration = Duration::from_millis(100);
-/// Between two snapshots without a reader. With an interval added it is less than [`is_live`] requires.
+/// Time between two snapshots without a reader. With an interval added it is less than [`is_live`] requires.
 const UNREAD_SPACING: Duration = Duration::from_millis(1200);
 
-/// Milliseconds since the Unix epoch.
-pub fn wall_unix_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The writing end.
 pub struct Publisher {
-    path: PathBuf,
-    next: PathBuf,
+    dir: PathBuf,
     readers: Readers,
     last: Option<Instant>,
     /// What the last snapshot took to make and to write.
@@ -60,11 +51,9 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes into `dir`.
     pub fn new(dir: &Path) -> Publisher {
         Publisher {
-            path: dir.join(FILE_NAME),
-            next: dir.join(".snapshot.json.next"),
+            dir: dir.to_owned(),
             readers: Readers::of(dir, FILE_NAME),
             last: None,
             last_cost: Duration::ZERO,
@@ -73,9 +62,10 @@ impl Publisher {
 
     /// How long to wait after a snapshot that cost `last_cost`.
     fn spacing(&mut self, last_cost: Duration, now: Instant) -> Duration {
-        match self.readers.are_there(now) {
-            true => spacing(last_cost),
-            false => spacing(last_cost).max(UNREAD_SPACING),
+        if self.readers.are_there(now) {
+            spacing(last_cost)
+        } else {
+            spacing(last_cost).max(UNREAD_SPACING)
         }
     }
 
@@ -84,14 +74,14 @@ impl Publisher {
     /// # Errors
     /// The directory is not there or not writable, or the disk is full.
     pub fn publish(&self, json: &[u8]) -> io::Result<()> {
-        replace(&self.path, &self.next, json)
+        replace(&self.dir, FILE_NAME, NEXT_NAME, json)
     }
 
     /// Removes the snapshot at the end of its writer.
     pub fn withdraw(&self) {
-        for path in [&self.path, &self.next] {
+        for name in [FILE_NAME, NEXT_NAME] {
             // Not there is as good as gone; anything else leaves an old file, which readers notice.
-            let _ = std::fs::remove_file(path);
+            let _ = Folder::open(&self.dir).and_then(|dir| dir.remove(name));
         }
     }
 }
@@ -104,9 +94,10 @@ impl Sink for Publisher {
             return Wants::Nothing;
         }
         let spacing = self.spacing(self.last_cost, now);
-        match since.is_none_or(|since| since >= spacing) {
-            true => Wants::Screen,
-            false => Wants::Nothing,
+        if since.is_none_or(|since| since >= spacing) {
+            Wants::Screen
+        } else {
+            Wants::Nothing
         }
     }
 
@@ -128,20 +119,14 @@ impl Sink for Publisher {
     }
 }
 
-/// Replaces a file by way of another beside it, `next`, so that a reader sees all or nothing.
+/// Replaces a file of weir's directory by way of another there, `next`, so that a reader sees all or nothing.
 ///
 /// # Errors
 /// The directory is not there or not writable, or the disk is full.
-pub fn replace(path: &Path, next: &Path, content: &[u8]) -> io::Result<()> {
-    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    let mut open = OpenOptions::new();
-    open.write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o644)
-        .custom_flags(no_link);
-    open.open(next)?.write_all(content)?;
-    std::fs::rename(next, path)
+pub fn replace(dir: &Path, name: &str, next: &str, content: &[u8]) -> io::Result<()> {
+    let mut new = Folder::open(dir)?.begin_as(name, next, Access::OwnerWrites)?;
+    new.write_all(content)?;
+    new.replace()
 }
 
 /// Readers of a published file.
@@ -153,7 +138,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// Of the file of this name.
+    /// A reader of the file of this name.
     pub fn of(dir: &Path, name: &'static str) -> Readers {
         let watch = || -> Result<OwnedFd, Errno> {
             let closed = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
@@ -186,7 +171,7 @@ impl Readers {
     }
 }
 
-/// The assumed last read at the start: operators often read a weir that was just started.
+/// The assumed last read at the start: operators often read a weir process that was just started.
 fn started(now: Instant) -> Instant {
     now.checked_sub(READ_FOR - STARTED_FOR).unwrap_or(now)
 }
@@ -197,7 +182,6 @@ pub struct Head {
     schema_version: u32,
     #[serde(default)]
     wall_unix_ms: u64,
-    /// Process id of the writer.
     #[serde(default)]
     pub writer_pid: u32,
     /// Whether the writer acts or only observes.
@@ -219,18 +203,19 @@ impl Head {
     /// What to do with a snapshot that this program does not read.
     fn next_move(&self) -> NextMove {
         let version = self.schema_version;
-        let (deed, seen) = match self.is_live(wall_unix_ms()) {
-            true => (
+        let (deed, seen) = if self.is_live(wall_unix_ms()) {
+            (
                 format!(
                     "use the program of process {}, or restart that weir with this one",
                     self.writer_pid
                 ),
                 "its writer runs",
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!("use a weir that reads schema {version}"),
                 "its writer does not run",
-            ),
+            )
         };
         NextMove {
             act: Act::Deed(deed),
@@ -260,7 +245,7 @@ pub fn read(path: &Path) -> Result<Snapshot> {
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?
+    weir_files::open_regular(path)?
         .take(FILE_MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -455,8 +440,9 @@ mod tests {
         let target = dir.path().join("precious");
         std::fs::write(&target, "keep").unwrap();
         std::os::unix::fs::symlink(&target, dir.path().join(".snapshot.json.next")).unwrap();
-        assert!(Publisher::new(dir.path()).publish(b"{}").is_err());
+        Publisher::new(dir.path()).publish(b"{}").unwrap();
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "keep");
+        assert!(!dir.path().join(FILE_NAME).is_symlink());
     }
 
     proptest! {

@@ -14,10 +14,9 @@ use weir_core::seam::topology::Description;
 use weir_core::{CpuShare, Nanos, WorkloadId};
 use weir_store::Tick;
 
-/// The newest tick.
 pub struct View {
     snapshot: Snapshot,
-    /// As they were taken last.
+    /// Processes as they were taken last.
     processes: Arc<BTreeMap<WorkloadId, Processes>>,
     pod_names: Arc<PodNames>,
 }
@@ -53,6 +52,7 @@ impl View {
         snapshot.outcomes = tick.outcomes;
         snapshot.plan = tick.plan;
         snapshot.push = beside.delivery;
+        snapshot.limit_rewrites_total = beside.limit_rewrites;
         if let Some(machine) = beside.machine {
             self.update_machine(machine);
         }
@@ -102,6 +102,8 @@ pub struct Beside<'a> {
     pub pod_names: Option<Arc<PodNames>>,
     /// What only screens show.
     pub screen: Option<Screen>,
+    /// How often another program has written a limit up to now.
+    pub limit_rewrites: Option<u64>,
     /// What became of pushed figures up to now.
     pub delivery: Option<Delivery>,
 }
@@ -110,7 +112,6 @@ pub struct Beside<'a> {
 pub struct Screen {
     /// What the scheduler did up to now.
     pub scheduler: Option<SchedStats>,
-    /// Processes of workloads.
     pub processes: Arc<BTreeMap<WorkloadId, Processes>>,
 }
 
@@ -152,7 +153,8 @@ fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
     }
 }
 
-/// Since when each limit stands. Mostly they are the same as at the tick before, and nothing is made.
+/// Notes since when each limit stands. Mostly the limits are the same as at the tick before, and nothing is
+/// made.
 fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
     let limited = || {
         let with_limit = plan.workloads.iter().filter(|v| v.limit_cpus.is_some());

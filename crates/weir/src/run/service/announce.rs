@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weir run` says on stderr before it begins.
 
-use crate::cli::settings::Settings;
 use crate::cli::{BackendName, WorkloadsName};
-use crate::output::text;
-use crate::run::open_platform;
+use crate::run::platform;
 use crate::run::service::capabilities;
+use crate::run::settings::Settings;
 use std::io::{self, Write};
 use tracing::Level;
 use weir_core::policy::Policy;
 use weir_core::seam::topology::Fact;
 use weir_core::{Config, Description};
+use weir_figures::text;
 use weir_linux::Roots;
 
 /// Says on stderr what will happen, before it happens.
@@ -18,7 +18,7 @@ pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots
     let format = settings.log_format;
     let mut lines = Vec::new();
     let config = &settings.config;
-    let policy = open_platform::policy_name(config.policy);
+    let policy = platform::policy_name(config.policy);
     match (config.limit, config.set_point_bytes_per_sec) {
         (true, Some(rate)) => {
             lines.push(format!(
@@ -33,7 +33,7 @@ pub(in crate::run) fn announce(settings: &Settings, machine: &Description, roots
         (_, None) => lines.push("weir observes only; --limit --set-point RATE makes it act".into()),
     }
     lines.extend(devices(machine));
-    lines.extend(crate::inventory::devices::lacks(machine));
+    lines.extend(crate::cli::devices::lacks(machine));
     lines.push(format!(
         "samples each {} every {:?}; {}",
         if settings.workloads == WorkloadsName::Cgroup {

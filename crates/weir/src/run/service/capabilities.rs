@@ -2,7 +2,7 @@
 //! What weir cannot do without a capability that it lacks: said at the start, one line for each.
 
 use crate::cli::BackendName;
-use crate::cli::settings::Settings;
+use crate::run::settings::Settings;
 
 /// A capability (capability.h), when weir needs it, and what it cannot do without.
 struct Need {
@@ -12,12 +12,35 @@ struct Need {
     without: &'static str,
 }
 
-const NEEDS: [Need; 6] = [
+/// They have a process of their own.
+fn has_server(settings: &Settings) -> bool {
+    settings.metrics.is_some() || settings.page.is_some() || settings.push.is_some()
+}
+
+const NEEDS: [Need; 9] = [
     Need {
         bit: 1,
         name: "CAP_DAC_OVERRIDE",
         is_needed: |settings| settings.config.limit,
         without: "cgroups that belong to other users cannot be limited",
+    },
+    Need {
+        bit: 5,
+        name: "CAP_KILL",
+        is_needed: has_server,
+        without: "the process for metrics, page and push cannot be ended where it hangs",
+    },
+    Need {
+        bit: 6,
+        name: "CAP_SETGID",
+        is_needed: has_server,
+        without: "the process for metrics, page and push stays root, without a capability",
+    },
+    Need {
+        bit: 7,
+        name: "CAP_SETUID",
+        is_needed: has_server,
+        without: "the process for metrics, page and push stays root, without a capability",
     },
     Need {
         bit: 19,
@@ -79,7 +102,7 @@ fn lines(mask: u64, settings: &Settings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::LoopArgs;
+    use crate::run::settings::args::LoopArgs;
 
     #[test]
     fn each_lacking_capability_is_a_line_where_it_is_needed() {
@@ -87,6 +110,7 @@ mod tests {
         let mut limiting = observing.clone();
         limiting.config.limit = true;
         limiting.backend = BackendName::Auto;
+        limiting.page = Some(([127, 0, 0, 1], 9780).into());
         assert_eq!(lines(u64::MAX, &limiting), [""; 0]);
         for need in NEEDS {
             let mask = !(1 << need.bit);

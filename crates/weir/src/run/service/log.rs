@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The log on stderr. Its lines leave through a thread of their own, for the same reason as JSON lines do.
 
-use super::log_format::{LogFormat, json, priority};
+use crate::cli::log_format::{LogFormat, json, priority};
 use crate::run::lossy::json_lines::Outlet;
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
@@ -18,7 +18,6 @@ use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt as lines};
 
-/// The log of this process.
 pub struct Log {
     outlet: Outlet,
     filter: Handle<Targets, Registry>,

@@ -4,6 +4,7 @@
 //!
 //! The watchdog is fed by the loop itself. A thread of its own would feed it while the loop is stuck.
 
+use super::liveness::LastStep;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::env;
@@ -34,10 +35,11 @@ pub struct ServiceManager {
     status_at: Option<Instant>,
     is_ready: bool,
     has_failed: bool,
+    last_step: LastStep,
 }
 
 impl ServiceManager {
-    /// As the environment says.
+    /// The manager that the environment names.
     pub fn of_environment() -> ServiceManager {
         let socket = env::var_os("NOTIFY_SOCKET");
         let text = |name: &str| env::var(name).ok();
@@ -61,7 +63,12 @@ impl ServiceManager {
             status_at: None,
             is_ready: false,
             has_failed: false,
+            last_step: LastStep::now(),
         }
+    }
+
+    pub fn last_step(&self) -> &LastStep {
+        &self.last_step
     }
 
     /// Warns of ticks that are too far apart for the watchdog.
@@ -97,13 +104,13 @@ impl ServiceManager {
         self.send(format!("READY=1\nSTATUS={}", self.status));
     }
 
-    /// weir ends.
     pub fn stopping(&mut self) {
         self.send("STOPPING=1\nSTATUS=limits are restored".into());
     }
 
     /// The loop has turned. `status` is a short sentence on what weir does, made where it may be sent.
     pub fn turned(&mut self, status: impl FnOnce() -> String) {
+        self.last_step.stepped();
         let now = Instant::now();
         if self.to.is_none() {
             return;
@@ -163,7 +170,7 @@ impl ServiceManager {
     }
 }
 
-/// In one line of a length that a datagram has.
+/// The status in one line of a length that a datagram has.
 fn cut(status: &str) -> String {
     let one_line = status.chars().map(|c| if c.is_control() { ' ' } else { c });
     one_line.take(STATUS_CHARS_MAX).collect()

@@ -1,58 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens the platform for a run. Where the operator chose that, it waits for devices that are not there yet.
 
-use super::failure::Failed;
 use super::log::Log;
 use super::manager::ServiceManager;
 use super::reload::SettingsSource;
 use super::signals::Signals;
-use crate::cli::settings::Settings;
-use crate::inventory::devices;
-use crate::output::text;
-use crate::run::open_platform;
+use crate::cli::devices;
+use crate::cli::failure::{Failed, Unavailable};
+use crate::run::platform;
 use crate::run::probe::Probed;
+use crate::run::settings::Settings;
 use anyhow::Result;
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use weir_core::{Description, Platform};
-use weir_linux::{LinuxError, Roots};
+use weir_figures::text;
+use weir_linux::Roots;
 
-/// Between two looks for devices, and between two looks for signals meanwhile.
+/// Time between two looks for devices, and (the next one) between two looks for signals meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What this machine does not have, or not yet.
-#[derive(Debug, thiserror::Error)]
-pub enum Unavailable {
-    /// There is no CXL memory.
-    #[error(
-        "{0}; to try weir without such memory: `weir sim thesis-limit --top`, on a simulated host"
-    )]
-    Memory(LinuxError),
-    /// A node that was named is not there.
-    #[error("{0}")]
-    Node(String),
-    /// The device has no counters, which limits need.
-    #[error("{0}")]
-    Counters(String),
-    /// Limits are not possible.
-    #[error("{0}")]
-    Limits(String),
-}
-
-impl Unavailable {
-    /// Whether it comes with a device or its driver.
-    fn may_come(&self) -> bool {
-        !matches!(self, Unavailable::Limits(_))
-    }
-}
-
-/// Ready to run.
 pub struct Opened {
-    /// The world.
     pub platform: Box<dyn Platform>,
-    /// With the set-point as it is on this machine.
+    /// The settings, with the set-point as it is on this machine.
     pub settings: Settings,
 }
 
@@ -60,13 +32,10 @@ pub struct Opened {
 pub struct Opening<'a> {
     /// Where settings are read again meanwhile.
     pub source: &'a SettingsSource<'a>,
-    /// Where things are.
     pub roots: &'a Roots,
-    /// What ends it.
     pub signals: &'a Signals,
     /// Hears that it waits.
     pub manager: &'a mut ServiceManager,
-    /// The log.
     pub log: &'a Log,
     /// The end of `--duration`.
     pub until: Option<Instant>,
@@ -145,7 +114,7 @@ fn may_come(error: &anyhow::Error) -> bool {
 
 fn try_open(settings: &Settings, roots: &Roots) -> Result<Opened> {
     let mut settings = settings.clone();
-    let mut platform = open_platform::open_to_run(roots, &settings)?;
+    let mut platform = platform::open_to_run(roots, &settings)?;
     if settings.probe {
         platform = Box::new(Probed::start(platform, roots)?);
     }
@@ -155,8 +124,8 @@ fn try_open(settings: &Settings, roots: &Roots) -> Result<Opened> {
     Ok(Opened { platform, settings })
 }
 
-/// Fails at once with `--limit` where no limit is possible: an operator would take a weir that runs and does
-/// nothing for a working one.
+/// Fails at once with `--limit` where no limit is possible: an operator would take a weir process that runs
+/// and does nothing for a working one.
 ///
 /// # Errors
 /// What is in the way, and what to do.

@@ -7,24 +7,24 @@
 
 use super::log::Log;
 use super::opening::check_limits_are_possible;
-use crate::cli::LoopArgs;
-use crate::cli::settings::Settings;
-use crate::output::text;
-use crate::run::open_platform::policy_name;
+use crate::run::platform::policy_name;
 use crate::run::service::announce::unfit;
+use crate::run::settings::Settings;
+use crate::run::settings::args::LoopArgs;
 use crate::run::tick::Loop;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{info, warn};
 use weir_core::Config;
+use weir_figures::text;
 use weir_linux::Roots;
 
 /// Where the settings of a run come from.
 pub struct SettingsSource<'a> {
     /// The flags, and the file that they name.
     pub args: &'a LoopArgs,
-    /// Between two ticks, unless flags or file say otherwise.
+    /// Time between two ticks, unless flags or file say otherwise.
     pub interval: Duration,
     /// What every tick is recorded in, unless the file says otherwise.
     pub record: Option<PathBuf>,
@@ -44,17 +44,10 @@ impl SettingsSource<'_> {
     /// Reads them once more.
     ///
     /// # Errors
-    /// As [`SettingsSource::read`]; or there is no file, or none that can be read twice.
+    /// As [`SettingsSource::read`]; or there is no file.
     pub fn read_again(&self) -> Result<Settings> {
-        let Some(path) = self.file() else {
+        if self.file().is_none() {
             bail!("weir was started without a settings file (--config), so there is none to read");
-        };
-        // A pipe would make the loop wait.
-        let file = std::fs::metadata(path);
-        let file =
-            file.with_context(|| format!("cannot read the settings file {}", self.name()))?;
-        if !file.is_file() {
-            bail!("{} is not a regular file, and is read once", self.name());
         }
         self.read()
     }
@@ -63,7 +56,6 @@ impl SettingsSource<'_> {
         self.args.config.as_deref()
     }
 
-    /// The file, for messages.
     pub fn name(&self) -> String {
         let path = self.file().map(Path::to_string_lossy);
         text::harmless(&path.unwrap_or_default())
@@ -74,9 +66,7 @@ impl SettingsSource<'_> {
 pub struct Reload<'a> {
     /// Where they come from.
     pub source: &'a SettingsSource<'a>,
-    /// Where things are.
     pub roots: &'a Roots,
-    /// Takes another filter.
     pub log: &'a Log,
     /// Whether weir was started to limit: else it has no right to.
     pub may_limit: bool,
@@ -84,11 +74,10 @@ pub struct Reload<'a> {
     pub count: u64,
 }
 
-/// What became of new settings.
 struct Compared {
     settings: Settings,
     changed: Vec<&'static str>,
-    need_restart: Vec<&'static str>,
+    need_restart: Vec<String>,
 }
 
 impl Reload<'_> {
@@ -129,10 +118,10 @@ impl Reload<'_> {
 
     fn compare(&self, old: &Settings, ticks: &Loop) -> Result<Compared> {
         let mut new = self.source.read_again()?;
-        let mut need_restart = keep(old, &mut new);
+        let mut need_restart = new.keep(old);
         if new.config.limit && !self.may_limit {
             new.config.limit = false;
-            need_restart.push("limit");
+            need_restart.push("limit".to_owned());
         }
         new.resolve(ticks.machine(), &self.roots.state)?;
         if new.config.limit && !old.config.limit {
@@ -145,47 +134,6 @@ impl Reload<'_> {
             need_restart,
         })
     }
-}
-
-/// What decides what is opened stays as it was. Gives the names of such settings that are others now.
-fn keep(old: &Settings, new: &mut Settings) -> Vec<&'static str> {
-    let mut others = Vec::new();
-    macro_rules! keep {
-        ($($name:literal $field:ident),* $(,)?) => {
-            $(if new.$field != old.$field {
-                others.push($name);
-                new.$field = old.$field.clone();
-            })*
-        };
-    }
-    keep!(
-        "capacity" capacity,
-        "device" devices,
-        "workloads" workloads,
-        "backend" backend,
-        "counters" counters,
-        "attribution" attribution,
-        "attribution-event" attribution_event,
-        "probe" probe,
-        "interval" interval,
-        "period" period,
-        "trust-cpu-max" trust_cpu_max,
-        "limit-domains" limit_domains,
-        "duration" duration,
-        "json" json,
-        "record" record,
-        "metrics" metrics,
-        "page" page,
-        "page-token-file" page_token_file,
-        "push" push,
-        "push-format" push_format,
-        "push-interval" push_interval,
-        "push-ca-file" push_ca_file,
-        "push-token-file" push_token_file,
-        "log-format" log_format,
-        "wait-for-devices" wait_for_devices,
-    );
-    others
 }
 
 /// Names of the settings that count at once and are others now.

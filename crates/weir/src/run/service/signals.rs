@@ -19,7 +19,6 @@ use std::fs::read_to_string;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What was received.
 pub struct Signals {
     stop: Arc<AtomicUsize>,
     hang_up: Arc<AtomicBool>,
@@ -36,12 +35,10 @@ impl Signals {
             hang_up: Arc::default(),
         };
         let mut ending = vec![SIGINT, SIGTERM];
-        match hang_up_ends() {
-            true => ending.push(SIGHUP),
-            false => {
-                register(SIGHUP, Arc::clone(&signals.hang_up))
-                    .context("cannot watch for SIGHUP")?;
-            }
+        if hang_up_ends() {
+            ending.push(SIGHUP)
+        } else {
+            register(SIGHUP, Arc::clone(&signals.hang_up)).context("cannot watch for SIGHUP")?;
         }
         for signal in ending {
             let number = usize::try_from(signal).unwrap_or(usize::MAX);
@@ -74,7 +71,8 @@ fn name(signal: usize) -> &'static str {
     }
 }
 
-/// Of this process. What cannot be read is taken as a terminal: then limits end as they always did.
+/// Whether SIGHUP ends this process. What cannot be read is taken as a terminal: then limits end as they
+/// always did.
 fn hang_up_ends() -> bool {
     let stat = read_to_string("/proc/self/stat").unwrap_or_default();
     let status = read_to_string("/proc/self/status").unwrap_or_default();

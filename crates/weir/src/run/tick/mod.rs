@@ -2,7 +2,7 @@
 //! The loop's one iteration: observe, step, apply, publish.
 //!
 //! The four stages are the same for the daemon, for `weir top` without a daemon (nothing is applied
-//! and nothing published) and for `weir-eval bench loop` (over files in memory). What is decided is
+//! and nothing published) and for `weir-lab bench loop` (over files in memory). What is decided is
 //! decided in weir-core; what is here is the order of things and the bookkeeping for screens. Beside it:
 //! [`turning`] (the daemon's loop), [`watches`] (what it says once), [`wall`] (wall-clock time), and
 //! [`self_cost`] (what weir itself uses).
@@ -59,11 +59,8 @@ pub struct Loop {
     json: Vec<u8>,
 }
 
-/// What a tick was.
 pub struct Ticked {
-    /// CPU time of the stages.
     pub stages: Stages,
-    /// What weir changed, as events.
     pub events: Vec<MachineChange>,
     /// Devices with counters that could not be read, and the reason.
     pub lost: BTreeMap<DeviceId, String>,
@@ -105,7 +102,6 @@ impl Loop {
         self.view.snapshot()
     }
 
-    /// The machine as it is now.
     pub fn machine(&self) -> &Description {
         self.platform.0.describe()
     }
@@ -143,7 +139,7 @@ impl Loop {
         );
         let decided = thread_cpu();
         self.platform.0.on_plan(&plan);
-        // Also without actions: the platform checks the limits that are in force.
+        // This is called without actions too: the platform checks the limits that are in force.
         let outcomes = self.platform.0.apply(&plan);
         self.state.note(&outcomes);
         let applied = thread_cpu();
@@ -200,6 +196,7 @@ impl Loop {
             machine: (wants >= Wants::Figures).then(|| world.describe()),
             pod_names: (wants >= Wants::Figures).then(|| world.pod_names()),
             screen,
+            limit_rewrites: world.limit_rewrites(),
             delivery: self.sinks.delivery(),
         };
         self.view.update(Arc::unwrap_or_clone(tick), beside);

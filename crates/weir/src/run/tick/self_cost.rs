@@ -27,18 +27,14 @@ fn read(clock: ClockId) -> Nanos {
 /// CPU time of each stage of one iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Reading the world.
     pub observe: Nanos,
-    /// Deciding.
     pub step: Nanos,
-    /// Writing limits.
     pub apply: Nanos,
     /// Snapshot, change log, files.
     pub publish: Nanos,
 }
 
 impl Stages {
-    /// All of them.
     pub fn total(&self) -> Nanos {
         Nanos(self.observe.0 + self.step.0 + self.apply.0 + self.publish.0)
     }
@@ -56,7 +52,7 @@ pub struct Meter {
 const WINDOW: Nanos = Nanos::from_millis(1000);
 
 impl Meter {
-    /// For a loop that ticks each `interval`.
+    /// A meter for a loop that ticks each `interval`.
     pub fn new(interval: Nanos) -> Meter {
         Meter {
             interval,

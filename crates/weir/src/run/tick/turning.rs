@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loop: tick after tick, and between two of them what was received meanwhile.
 
-use crate::cli::settings::Settings;
-use crate::output::text;
 use crate::run::service::manager::ServiceManager;
 use crate::run::service::reload::Reload;
 use crate::run::service::signals::Signals;
+use crate::run::settings::Settings;
 use crate::run::sink::SinkTrouble;
 use crate::run::tick::Loop;
 use crate::run::tick::watches::{HoldWatch, KneeWatch, NameWatch, Watch, log_events};
@@ -14,6 +13,7 @@ use std::time::Instant;
 use tracing::{info, warn};
 use weir_core::PlatformError;
 use weir_core::seam::snapshot::Snapshot;
+use weir_figures::text;
 use weir_linux::Roots;
 
 /// How the loop came to its end.
@@ -73,9 +73,10 @@ impl Turning<'_> {
     /// What ends it, if something does.
     fn end(&self, ticks: &mut Loop) -> Result<Option<End>> {
         if let Some(signal) = self.signals.stop() {
-            match self.reload.may_limit {
-                true => info!("{signal}: limits are restored"),
-                false => info!("{signal}: weir ends, and had set no limits"),
+            if self.reload.may_limit {
+                info!("{signal}: limits are restored")
+            } else {
+                info!("{signal}: weir ends, and had set no limits")
             }
             return Ok(Some(End::Requested));
         }
@@ -98,14 +99,13 @@ impl Turning<'_> {
 /// What weir does, in a short sentence for the service manager.
 fn status(seen: &Snapshot) -> String {
     let all = seen.plan.workloads.len();
-    match seen.limiting {
-        true => {
-            let limited = seen.limited_since_unix_ms.len();
-            format!(
-                "limits {limited} of {all} workloads, policy {}",
-                seen.policy
-            )
-        }
-        false => format!("observes {all} workloads"),
+    if seen.limiting {
+        let limited = seen.limited_since_unix_ms.len();
+        format!(
+            "limits {limited} of {all} workloads, policy {}",
+            seen.policy
+        )
+    } else {
+        format!("observes {all} workloads")
     }
 }

@@ -9,7 +9,7 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use weir_core::Nanos;
 
-/// In ns. Readings this close together give the clocks' distance well enough.
+/// Readings that are at most so many ns apart give the clocks' distance well enough.
 const CLOSE_NS: i128 = 50_000;
 
 /// What is known of the clocks' distance.
@@ -39,7 +39,8 @@ impl Wall {
         u64::try_from((distance + i128::from(at.0)).div_euclid(1_000_000)).unwrap_or(0)
     }
 
-    /// Of two findings that can both be true the surer one counts; the clock may also have been set.
+    /// Takes new readings. They count if they are close enough together, or surer than what is known, or
+    /// contradict it: then the clock has been set.
     fn take(&mut self, new: Readings) {
         let doubt = (new.after_ns - new.before_ns + 1) / 2;
         let distance = new.wall_ns - (new.before_ns + new.after_ns) / 2;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the loop notices from one tick to the next, and says once.
 
+use crate::cli::output::set_point;
 use crate::cli::quantities::SetPoint;
-use crate::cli::settings::Settings;
-use crate::output::{set_point, text};
 use crate::run::screens::changes::{ChangeKind, MachineChange};
+use crate::run::settings::Settings;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tracing::{debug, info, warn};
 use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::Device;
 use weir_core::{Description, DeviceId};
+use weir_figures::text;
 
 /// More events than this in one tick are logged as one line.
 const EVENTS_LOGGED_MAX: usize = 10;
@@ -18,7 +19,6 @@ const EVENTS_LOGGED_MAX: usize = 10;
 /// What lasts less than this many ticks is not worth a line.
 const LASTS_TICKS: u32 = 20;
 
-/// What weir changed at a tick.
 pub(in crate::run) fn log_events(events: &[MachineChange]) {
     let weighty = |event: &&MachineChange| event.what != ChangeKind::Adjusted;
     if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
@@ -111,7 +111,8 @@ impl HoldWatch {
     }
 }
 
-/// Notices devices that come while the set-point is a part of a knee: that knee is of the earlier devices.
+/// Notices devices that come while the set-point is a part of a knee: that knee belongs to the earlier
+/// devices.
 pub(in crate::run) struct KneeWatch {
     devices: Vec<Device>,
 }

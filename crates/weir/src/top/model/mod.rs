@@ -15,12 +15,11 @@ pub use process_rows::Inside;
 pub use sort::Sort;
 
 use super::history::{History, WindowMean, total};
-use super::tag::tag;
 use super::tree;
-use crate::output::labels;
-use crate::output::text;
-use crate::profile::waits_in::WaitsIn;
+use crate::cli::output::labels;
+use crate::cli::output::tag::tag;
 use crate::recordings::replay_screen::Past;
+use crate::run::screens::waits_in::WaitsIn;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::owner::PodNames;
@@ -29,10 +28,10 @@ use weir_core::seam::plan::{Decision, DeviceState};
 use weir_core::seam::sched_stats::WorkloadStats;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
+use weir_figures::text;
 
 const MEAN_MS: u64 = 1000;
 
-/// One line of the table.
 #[derive(Clone, Debug)]
 pub struct TopRow {
     /// The newest verdict; its figures are those of one tick.
@@ -45,7 +44,6 @@ pub struct TopRow {
     pub cpu: Option<CpuShare>,
     /// Mean throttled time per time, in CPUs.
     pub held: CpuShare,
-    /// When the limit began.
     pub limited_since_unix_ms: Option<u64>,
     /// What weir's scheduler did to it.
     pub scheduled: Option<WorkloadStats>,
@@ -55,7 +53,7 @@ pub struct TopRow {
     pub keep: usize,
     /// How far down the tree it stands.
     pub depth: usize,
-    /// Of an inner cgroup; its figures are sums.
+    /// What an inner cgroup has below it; its figures are sums. Other rows have none.
     pub branch: Option<Branch>,
     /// It stands below a workload and is a process.
     pub inside: Option<Inside>,
@@ -68,9 +66,7 @@ pub struct TopRow {
 /// What is below an inner cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Branch {
-    /// It is shown.
     pub is_open: bool,
-    /// How many workloads.
     pub workloads: usize,
     /// How many of them have a limit of weir's.
     pub limited: usize,
@@ -99,16 +95,13 @@ impl TopRow {
     }
 }
 
-/// One device.
 #[derive(Clone, Debug)]
 pub struct DeviceRow {
-    /// The newest state.
     pub state: DeviceState,
     /// Its name in the operating system.
     pub name: String,
     /// Mean bandwidth, reads and writes.
     pub bandwidth: Option<BytesPerSec>,
-    /// What it can sustain.
     pub capacity: Option<BytesPerSec>,
     /// Mean latency, or why there is none.
     pub latency: Result<weir_core::Nanos, Option<String>>,
@@ -122,7 +115,6 @@ pub struct DeviceRow {
     pub scale: f64,
 }
 
-/// Everything on the screen.
 #[derive(Default)]
 pub struct Model {
     /// Snapshots of the last second, oldest first.
@@ -130,7 +122,7 @@ pub struct Model {
     history: History,
     rows: Vec<TopRow>,
     sort: Sort,
-    /// No tree.
+    /// Whether the rows are a plain list instead of a tree.
     list: bool,
     /// Rows stand exactly in their order, and not in steps: for a table that does not move.
     pub is_exact: bool,
@@ -155,7 +147,6 @@ pub struct Model {
 }
 
 impl Model {
-    /// Takes in the next snapshot.
     pub fn add(&mut self, snapshot: Snapshot) {
         self.take_in(snapshot);
         self.rows = self.make_rows();
@@ -187,7 +178,6 @@ impl Model {
         self.recent.push_back(snapshot);
     }
 
-    /// The newest snapshot.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.recent.back()
     }
@@ -298,7 +288,7 @@ impl Model {
         self.open_up(newest, tree::arrange(rows, folded, &newest.pod_names, &key))
     }
 
-    /// By what rows are sorted.
+    /// What rows are sorted by.
     fn key(&self, row: &TopRow) -> (Reverse<i64>, WorkloadId) {
         let value = match self.sort {
             Sort::Bandwidth => row.bandwidth.map(BytesPerSec::get),
@@ -307,10 +297,7 @@ impl Model {
             Sort::Intensity => row.verdict.intensity_bytes_per_cpu_sec,
             Sort::Name => None,
         };
-        let place = match self.is_exact {
-            true => exactly,
-            false => step_of,
-        };
+        let place = if self.is_exact { exactly } else { step_of };
         (Reverse(value.map_or(-1, place)), row.verdict.id.clone())
     }
 
@@ -374,7 +361,7 @@ fn row(
     }
 }
 
-/// In the order of the values.
+/// A key whose order is that of the values.
 fn exactly(value: f64) -> i64 {
     // Bits of numbers above zero are in their order, and below 2^63.
     i64::try_from(value.max(0.0).to_bits()).unwrap_or(i64::MAX)
@@ -382,7 +369,7 @@ fn exactly(value: f64) -> i64 {
 
 /// Steps of about a tenth: rows that differ by less stand by name and do not jump about.
 fn step_of(value: f64) -> i64 {
-    // At most some thousands: the logarithm of a finite number.
+    // The value is some thousands at most: the logarithm of a finite number.
     #[allow(clippy::cast_possible_truncation)]
     let step = (value.max(0.0).ln_1p() * 10.0).round() as i64;
     step

@@ -3,16 +3,15 @@
 //! workload's by their part of its CPU time.
 
 use super::{Model, TopRow};
-use crate::output::text;
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::processes::Process;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, Nanos, WorkloadId};
+use weir_figures::text;
 
 /// What a row below a workload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// In a sentence.
     pub what: String,
     /// Time since it was read.
     pub age: Option<Nanos>,
@@ -49,13 +48,7 @@ impl Model {
             } else {
                 NOT_SHOWN
             };
-            return vec![inner(
-                row,
-                "none",
-                why,
-                (None, None),
-                (why.to_owned(), None),
-            )];
+            return vec![inner(row, "none", why, (None, None), why.to_owned(), None)];
         };
         let age = newest.plan.at.since(listed.at);
         let name = text::harmless(row.verdict.id.as_str());
@@ -64,7 +57,7 @@ impl Model {
             let label = format!("{} {comm}", process.pid);
             let what = format!("process {} ({comm}) of {name}", process.pid);
             let figures = (process.cpu_cpus, process.part_ratio);
-            inner(row, &process.pid.to_string(), &label, figures, (what, age))
+            inner(row, &process.pid.to_string(), &label, figures, what, age)
         };
         let mut rows: Vec<TopRow> = listed.busiest.iter().map(process).collect();
         let others = listed.others;
@@ -72,7 +65,7 @@ impl Model {
             let label = format!("{} others", others.count);
             let what = format!("{} less busy processes of {name}", others.count);
             let figures = (others.cpu_cpus, others.part_ratio);
-            rows.push(inner(row, "others", &label, figures, (what, age)));
+            rows.push(inner(row, "others", &label, figures, what, age));
         }
         rows
     }
@@ -84,7 +77,8 @@ fn inner(
     key: &str,
     label: &str,
     (cpu, part): (Option<CpuShare>, Option<f64>),
-    (what, age): (String, Option<Nanos>),
+    what: String,
+    age: Option<Nanos>,
 ) -> TopRow {
     let mut verdict = row.verdict.clone();
     // No cgroup has such a name.

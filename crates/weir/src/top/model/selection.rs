@@ -2,8 +2,8 @@
 //! The view of the table: order, filter, tree, and the chosen row.
 
 use super::{Branch, Model, Sort, TopRow};
-use crate::profile::waits_in::WaitsIn;
-use crate::top::tag::tag;
+use crate::cli::output::tag::tag;
+use crate::run::screens::waits_in::WaitsIn;
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
 use weir_core::owner::PodNames;
@@ -30,7 +30,6 @@ impl Model {
         self.waits.is_some()
     }
 
-    /// The order of rows.
     pub fn sort(&self) -> Sort {
         self.sort
     }
@@ -93,9 +92,10 @@ impl Model {
         let Some(id) = leaf.map(|row| row.verdict.id.clone()) else {
             return false;
         };
-        let changed = match is_open {
-            true => self.open.insert(id),
-            false => self.open.remove(&id),
+        let changed = if is_open {
+            self.open.insert(id)
+        } else {
+            self.open.remove(&id)
         };
         if changed {
             self.rows = self.make_rows();
@@ -155,7 +155,6 @@ impl Model {
         self.rows = self.make_rows();
     }
 
-    /// Shows all workloads.
     pub fn unfold_all(&mut self) {
         self.folded.clear();
         self.rows = self.make_rows();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! By what the rows of the table are sorted.
+//! What the rows of the table are sorted by.
 
-/// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// Largest bandwidth first.
@@ -11,7 +10,6 @@ pub enum Sort {
     Cpu,
     /// Highest intensity first.
     Intensity,
-    /// By name.
     Name,
 }
 
@@ -26,7 +24,6 @@ impl Sort {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Sort::Bandwidth => "bandwidth",

@@ -174,7 +174,7 @@ fn record(scenario: &str, goal: &str, file: &str) {
 type Series = (&'static str, &'static str, fn(f64) -> f64);
 
 /// What a host in trouble says, by the seconds since the start.
-const TROUBLES: [Series; 28] = [
+const TROUBLES: [Series; 29] = [
     ("up", "", |_| 0.0),
     ("weir_build_info", "version=\"0.1.0\"", |_| 1.0),
     ("weir_ticks_total", "", |t| t * 20.0),
@@ -183,6 +183,7 @@ const TROUBLES: [Series; 28] = [
     }),
     ("weir_limiting", "", |_| 1.0),
     ("weir_late_ticks_total", "", |t| t * 5.0),
+    ("weir_limit_rewrites_total", "", |t| t / 15.0),
     ("weir_loop_cpu_seconds", "", |_| 0.001),
     ("process_start_time_seconds", "", |t| START_SECS as f64 + t),
     ("process_cpu_seconds_total", "", |t| t * 0.01),
@@ -253,7 +254,7 @@ const TROUBLES: [Series; 28] = [
     ),
 ];
 
-/// Of the host in trouble and of the one that goes; and what a server adds to scrapes of the others.
+/// History of the host in trouble and of the one that goes; and what a server adds to scrapes of the others.
 fn in_trouble() -> String {
     is_described();
     let times = || (START_SECS..=END_SECS).step_by(STEP_SECS as usize);

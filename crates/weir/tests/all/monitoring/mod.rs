@@ -73,7 +73,6 @@ impl Answered {
             .collect()
     }
 
-    /// Whether there is a figure.
     fn has_figures(&self) -> bool {
         let finite = |series: &Value| Answered::points(series).iter().any(|p| p.1.is_finite());
         self.0.iter().any(finite)
@@ -88,9 +87,10 @@ impl Answered {
 
 fn ask(server: &Server, query: &Query, instance: &str) -> Answered {
     let text = query.of_instance(instance);
-    match query.is_instant {
-        true => Answered::at_end(server, &text),
-        false => Answered::over_time(server, &text),
+    if query.is_instant {
+        Answered::at_end(server, &text)
+    } else {
+        Answered::over_time(server, &text)
     }
 }
 

@@ -16,7 +16,6 @@ const COLOURS: [&str; 8] = [
     "#3366cc", "#dc3912", "#ff9900", "#109618", "#990099", "#0099c6", "#dd4477", "#66aa00",
 ];
 
-/// Draws one.
 pub fn draw(server: &Server, board: &Board, dir: &Path) {
     let panels = board.json["panels"].as_array().unwrap();
     let side = |panel: &Value, name: &str| panel["gridPos"][name].as_u64().unwrap() as f64;

@@ -14,7 +14,7 @@ pub fn text(path: &str) -> String {
 
 #[derive(Debug)]
 pub struct Query {
-    /// Of its panel.
+    /// Title of the panel that it stands in.
     pub title: String,
     pub text: String,
     pub legend: String,
@@ -22,7 +22,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// With Grafana's variables replaced.
+    /// The query with Grafana's variables replaced.
     pub fn of_instance(&self, instance: &str) -> String {
         let replaced = self.text.replace("$__rate_interval", "1m");
         let replaced = replaced
@@ -45,7 +45,6 @@ pub fn board(name: &str) -> Board {
 }
 
 impl Board {
-    /// Of all panels and variables.
     pub fn queries(&self) -> Vec<Query> {
         let mut found = Vec::new();
         for panel in self.json["panels"].as_array().unwrap() {
@@ -117,7 +116,6 @@ pub struct Rule {
     pub is_alert: bool,
 }
 
-/// All rules.
 pub fn rules(filled: &Filled) -> Vec<Rule> {
     let groups: Value = serde_json::from_str(&filled.rules).unwrap();
     let mut found = Vec::new();

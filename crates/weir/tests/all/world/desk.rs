@@ -23,11 +23,13 @@ impl Desk {
     }
 }
 
-/// A line of `--json` as a recording has it: without the processes of workloads, and with facts as they were
-/// at its start.
+/// A line of `--json` as a recording has it: without the processes of workloads and the rewrites of limits,
+/// and with facts as they were at its start.
 pub fn as_kept(line: &str) -> Value {
     let mut line: Value = serde_json::from_str(line).unwrap();
-    line.as_object_mut().unwrap().remove("processes");
+    let keys = line.as_object_mut().unwrap();
+    keys.remove("processes");
+    keys.remove("limit_rewrites_total");
     let description = line["description"].as_object_mut().unwrap();
     description.remove("facts").unwrap();
     line

@@ -28,7 +28,6 @@ impl Service {
         Service::start_with(world, args, &[])
     }
 
-    /// With these variables.
     pub fn start_with(world: &World, args: &[&str], variables: &[(&str, &OsStr)]) -> Service {
         let path = world.path("notify");
         let _ = std::fs::remove_file(&path);

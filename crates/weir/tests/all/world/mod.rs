@@ -6,7 +6,7 @@
 //! write of `cpu.max` acts at once and refills nothing. It tests the command, not the controller.
 
 pub mod desk;
-#[path = "../../../../weir-eval/src/bench/fake_host.rs"]
+#[path = "../../../../weir-lab/src/bench/fake_host.rs"]
 mod fake_host;
 pub mod manager;
 pub mod server;
@@ -93,12 +93,12 @@ impl World {
         Self::with(&[])
     }
 
-    /// With more heavy readers of these names.
+    /// A world with more heavy readers of these names.
     pub fn with(more: &[&str]) -> World {
         Self::made(folder(), more, false)
     }
 
-    /// With [`LATE`]. Its node and device are not there until they come.
+    /// A world with [`LATE`]. Its node and device are not there until they come.
     pub fn with_late() -> World {
         let world = Self::made(folder(), &[LATE], true);
         let pid = fs::read_to_string(world.path(&format!("sys/fs/cgroup{LATE}/cgroup.procs")));

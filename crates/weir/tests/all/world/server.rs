@@ -12,13 +12,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Scrapes this address.
-    Prometheus {
-        target: SocketAddr,
-    },
+    Prometheus { target: SocketAddr },
     VictoriaMetrics,
     InfluxDb,
 }
@@ -85,7 +81,7 @@ impl Kind {
                 command
                     .arg(format!("-storageDataPath={data}"))
                     .arg(format!("-httpListenAddr={address}"))
-                    // Of the machine's memory and disk it may have little.
+                    // It may have little of the machine's memory and disk.
                     .args([
                         "-memory.allowedBytes=256MB",
                         "-storage.minFreeDiskSpaceBytes=1",

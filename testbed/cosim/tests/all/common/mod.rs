@@ -41,7 +41,6 @@ pub fn command(library: &Path, dir: &Path) -> Command {
 }
 
 impl Server {
-    /// Starts one and waits for its socket.
     pub fn start(library: &Path) -> Server {
         let dir = tempfile::tempdir().expect("a folder");
         let mut child = command(library, dir.path()).spawn().expect("the server");
@@ -78,7 +77,6 @@ impl Server {
         }
     }
 
-    /// What it said at its end.
     pub fn end(self) -> Output {
         self.child.wait_with_output().expect("its output")
     }

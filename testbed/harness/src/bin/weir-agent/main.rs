@@ -152,13 +152,12 @@ fn run_shell(shell: &str, most: Duration) -> std::io::Result<Done> {
         .spawn()?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let status = match ends_within(&child, most)? {
-        true => child.wait()?.code(),
-        false => {
-            child.kill()?;
-            child.wait()?;
-            None
-        }
+    let status = if ends_within(&child, most)? {
+        child.wait()?.code()
+    } else {
+        child.kill()?;
+        child.wait()?;
+        None
     };
     let text = |t: std::thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&t.join().unwrap_or_default()).into_owned()

@@ -17,21 +17,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Size of the BAR: it distinguishes the device from the emulated counters'.
 pub const BAR_BYTES: usize = 128 << 20;
 
-/// One file in the BAR.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// In the guest, without the leading slash.
     pub to: String,
-    /// Its permissions.
     pub mode: u32,
-    /// Its size.
     pub bytes: usize,
 }
 
-/// A file to put into the guest.
 #[derive(Clone, Debug)]
 pub struct GuestFile {
-    /// On the host.
     pub from: PathBuf,
     /// In the guest, without the leading slash.
     pub to: String,
@@ -47,7 +42,6 @@ impl GuestFile {
     }
 }
 
-/// Puts files into the BAR.
 pub(crate) fn put(bar: &SharedMemory, files: &[GuestFile]) -> Result<()> {
     store(bar.words(), &packed(files)?)
 }

@@ -19,7 +19,7 @@ const HEADER_BYTES: usize = 48;
 /// Offsets in the header.
 const CHECKSUM: usize = 9;
 const OEM_REVISION: usize = 24;
-/// Of a structure of memory: its type, length, and where in it the domain and the flags are.
+/// The structure that describes memory: its type, its length, and where in it the domain and the flags are.
 const MEMORY: (u8, usize) = (1, 40);
 const DOMAIN: usize = 2;
 const FLAGS: usize = 28;
@@ -69,7 +69,8 @@ pub fn clear(vm: &Vm) -> Result<()> {
         .map(drop)
 }
 
-/// Whether a line of `/proc/buddyinfo` is of memory that the kernel may keep things in, and not of node 0.
+/// Whether a line of `/proc/buddyinfo` describes memory that the kernel may keep things in, and that is not
+/// on node 0.
 fn is_kernels(line: &str) -> bool {
     !line.starts_with("Node 0,") && !line.contains("zone  Movable")
 }

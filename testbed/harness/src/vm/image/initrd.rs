@@ -6,7 +6,6 @@ use crate::vm::{BootOptions, beside};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// Makes it in `dir`.
 pub(crate) fn make(env: &Environment, dir: &Path, options: &BootOptions) -> Result<PathBuf> {
     let stage = dir.join("stage");
     copy(

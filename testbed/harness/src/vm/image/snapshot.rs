@@ -74,7 +74,6 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// QEMU's file.
     pub(crate) fn state(&self) -> PathBuf {
         self.dir.join("state")
     }

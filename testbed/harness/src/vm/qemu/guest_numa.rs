@@ -9,7 +9,6 @@ use weir_scenario::testbed::TestbedMachine;
 const DRAM_NS: u64 = 100;
 const DRAM_MIB_PER_SEC: u64 = 2000;
 
-/// Adds QEMU's arguments.
 pub(crate) fn add(q: &mut Command, machine: &TestbedMachine) {
     let total_mib = machine.dram_mib + machine.groups_mib.iter().sum::<u64>();
     q.args(["-m", &format!("{total_mib}M")]);

@@ -18,7 +18,6 @@ use std::path::Path;
 use std::process::Command;
 use weir_scenario::testbed::{CoreEvents, TestbedMachine};
 
-/// What QEMU shares with the host.
 pub(crate) struct SharedFiles<'a> {
     pub(crate) ground_truth: &'a Path,
     pub(crate) bar: &'a Path,
@@ -32,12 +31,14 @@ pub(crate) struct Sockets<'a> {
     pub(crate) monitor: &'a OwnedFd,
 }
 
-/// How a guest comes up.
 pub(crate) enum Start<'a> {
-    /// It boots.
-    PowerOn { initrd: &'a Path },
+    PowerOn {
+        initrd: &'a Path,
+    },
     /// It is loaded later; its time will go on from here.
-    Snapshot { now_ns: u64 },
+    Snapshot {
+        now_ns: u64,
+    },
 }
 
 impl Start<'_> {
@@ -52,7 +53,11 @@ impl Start<'_> {
 
 /// QEMU for a machine.
 ///
+/// All vCPUs share one thread (`thread=single`): they run in turns anyway, since the device model decides
+/// which one executes.
+///
 /// # Errors
+///
 /// The device model is not there.
 pub(crate) fn command(
     env: &Environment,
@@ -111,6 +116,10 @@ pub(crate) fn command(
 
 /// QEMU reads the host's clock in one place, where it sizes the vCPUs' TLBs: the device model answers there
 /// too.
+///
+/// QEMU resizes a TLB by how much of it was used in the last 100 ms of the host's clock. An entry that is
+/// gone is walked for again, and the walk sets the page's accessed bit, which the guest's kernel clears
+/// without a flush. So reclaim went another way on a busy host, and runs of full length differed.
 fn preload(q: &mut Command, plugin: &Path) -> Result<()> {
     let separators = [b' ', b':'];
     let bytes = plugin.as_os_str().as_encoded_bytes();

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// How long an answer may take: saving a guest of some GiB to a slow disk is minutes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The harness's end.
 pub(crate) struct Monitor {
     reader: BufReader<UnixStream>,
     writer: UnixStream,

@@ -4,24 +4,23 @@
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use weir_files::Folder;
 
 static VM_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A name of its own on this host, and a directory that goes with it.
 pub(crate) struct Scratch {
-    /// The name.
     pub(crate) name: String,
-    /// The directory.
     pub(crate) dir: PathBuf,
 }
 
 impl Scratch {
-    /// Makes it.
     pub(crate) fn new() -> Result<Self> {
         let number = VM_NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir)?;
+        // New, and for this user only: files in it can be made by name.
+        Folder::open(&std::env::temp_dir())?.make_below(name.as_ref())?;
         Ok(Scratch { name, dir })
     }
 

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use weir_files::Access;
 
 /// A file of shared 64-bit words, removed when dropped.
 pub struct SharedMemory {
@@ -23,14 +24,11 @@ impl SharedMemory {
     /// # Errors
     /// No `/dev/shm`, or no space there.
     pub fn create(name: &str, words: usize) -> Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
         let path = Path::new("/dev/shm").join(name);
         let words = (words * 8).next_multiple_of(4096) / 8;
-        let mut options = std::fs::OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let file = options
-            .open(&path)
-            .with_context(|| format!("create {}", path.display()))?;
+        let made = weir_files::create_new(&path, Access::Private);
+        let made = made.with_context(|| format!("create {}", path.display()))?;
+        let file = made.into_file();
         file.set_len(words as u64 * 8)?;
         // SAFETY: a fresh mapping of `words` words, unmapped only in drop.
         let at = unsafe {
@@ -52,12 +50,10 @@ impl SharedMemory {
         })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its words.
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped with this many words until drop.
         unsafe { std::slice::from_raw_parts(self.at, self.words) }

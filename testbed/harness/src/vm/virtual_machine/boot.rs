@@ -25,7 +25,6 @@ use std::time::Duration;
 use weir_ipc::{GroundTruth, TruthLayout};
 use weir_scenario::testbed::TestbedMachine;
 
-/// Size of the guest-visible BAR.
 pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
 /// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device. `notests`:
 /// self-tests of the kernel's ciphers would compute on two CPUs for tens of seconds.
@@ -78,14 +77,13 @@ impl Vm {
     ) -> Result<Self> {
         machine.validate()?;
         // A device of another process cannot be saved: such a guest boots each time.
-        let vm = match machine.cosim || options.is_cold {
-            true => Vm::cold(env, machine, options)?,
-            false => {
-                let save = |to: &Path| Vm::cold(env, machine, options)?.save(to);
-                let made = || snapshot::of(env, machine, options, save);
-                let snapshot = cost::uncounted(made)?;
-                Vm::load(env, machine, options, &snapshot)?
-            }
+        let vm = if machine.cosim || options.is_cold {
+            Vm::cold(env, machine, options)?
+        } else {
+            let save = |to: &Path| Vm::cold(env, machine, options)?.save(to);
+            let made = || snapshot::of(env, machine, options, save);
+            let snapshot = cost::uncounted(made)?;
+            Vm::load(env, machine, options, &snapshot)?
         };
         vm.put(files)?;
         Ok(vm)
@@ -155,7 +153,8 @@ impl Vm {
         Ok(self.now().as_nanos() as u64)
     }
 
-    /// QEMU, with its guest's time standing.
+    /// Starts QEMU, with the guest's time standing where it begins or was saved: the ground truth grants it
+    /// no time before the harness asks for it. The files that QEMU maps are made before it.
     fn launch(
         env: &Environment,
         machine: &TestbedMachine,

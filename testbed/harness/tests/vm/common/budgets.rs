@@ -7,10 +7,11 @@
 use anyhow::{Result, ensure};
 
 const MILLION: u64 = 1_000_000;
-/// Of most questions, in millions.
+/// The bound of most questions, in millions of instructions.
 const USUAL: u64 = 4_000;
 
-/// Of others, in millions: the module, what is in the name of the question, the bound.
+/// The bounds of other questions, in millions of instructions: the module, what is in the name of the
+/// question, the bound.
 const EXCEPTIONS: [(&str, &str, u64); 7] = [
     // Pages come to the device, and each time their owner is searched.
     ("tasks", "memory that moves", 4_600),

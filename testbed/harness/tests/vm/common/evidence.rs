@@ -7,20 +7,18 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// The figures of one soak question.
 pub struct Evidence {
     name: &'static str,
     figures: Vec<String>,
 }
 
 impl Evidence {
-    /// Of the question with this name; its test is called `soak_NAME`.
+    /// Evidence for the question with this name; its test is called `soak_NAME`.
     pub fn of(name: &'static str) -> Self {
         let figures = Vec::new();
         Evidence { name, figures }
     }
 
-    /// Prints a figure and keeps it.
     pub fn say(&mut self, figure: String) {
         println!("{figure}");
         self.figures.push(figure);

@@ -35,7 +35,7 @@ use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::guest_env::kernel_modules::{self, Driver};
 use weir_testbed::guest_env::lock;
-use weir_testbed::guest_env::{Environment, copy};
+use weir_testbed::guest_env::{Environment, copy, hash_file};
 use weir_testbed::vm::condition::Condition;
 use weir_testbed::vm::protocol::Reply;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
@@ -58,9 +58,7 @@ pub const STATUS: &str = "/run/weir.status";
 /// Places in which something was compiled.
 static STAGES: AtomicU32 = AtomicU32::new(0);
 
-/// What is there to boot.
 pub struct Bench {
-    /// Kernel, QEMU, programs.
     pub env: Environment,
     driver: Option<Driver>,
     weir: PathBuf,
@@ -103,6 +101,10 @@ impl Bench {
         let module = |d: &Driver| GuestFile::new(&d.module, MODULE.trim_start_matches('/'));
         files.extend(self.driver.as_ref().map(module));
         files.extend(more);
+        // A question that failed elsewhere was put to another guest, if one of these differs.
+        for file in &files {
+            println!("in the guest: {} {:016x}", file.to, hash_file(&file.from)?);
+        }
         let vm = Vm::boot_with(&self.env, machine, &files, options)?;
         if let Ok(seed) = std::env::var("WEIR_VM_SEED") {
             another_run(&vm, seed.parse().context("WEIR_VM_SEED")?)?;

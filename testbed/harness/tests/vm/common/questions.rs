@@ -27,7 +27,6 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// Puts one.
     pub fn ask(&mut self, name: &str, question: impl FnOnce() -> Result<()>) {
         if std::env::var("WEIR_VM_ASK").is_ok_and(|part| !name.contains(&part)) {
             return println!("left out - {name}");

@@ -60,10 +60,10 @@ pub fn is_held(vm: &Vm) -> Result<()> {
     is_between(vm, 0.5, 1.5)
 }
 
-/// As [`is_held`], in full mode, where only weir's scheduler decides: some 0.1 % is usual.
+/// Like [`is_held`], for full mode, where only weir's scheduler decides: some 0.1 % is usual.
 ///
 /// # Errors
-/// As [`is_held`].
+/// Those of [`is_held`].
 pub fn is_held_closely(vm: &Vm) -> Result<()> {
     is_between(vm, 0.95, 1.05)
 }

@@ -10,14 +10,12 @@ use weir_testbed::vm::condition::Condition;
 
 /// How often a shell polls before it gives up: for a minute of the guest's time and more.
 const POLLS: u32 = 600;
-/// As long as a shell's polls may take.
+/// The longest time that a shell's polls may take.
 const MOST: Duration = Duration::from_secs(240);
 /// Far longer than that.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What is waited for.
 pub enum Awaited {
-    /// That files say something.
     Files(Condition),
     /// That a shell's command succeeds.
     Shell(String),

@@ -68,7 +68,7 @@ fn said(words: &str) -> String {
     }
 }
 
-/// What libbpf said lately: its warnings hold the reasons of the kernel's verifier.
+/// The last messages of libbpf: its warnings hold the reasons of the kernel's verifier.
 static SAID: Mutex<String> = Mutex::new(String::new());
 const SAID_MAX: usize = 32 << 10;
 
@@ -79,7 +79,6 @@ fn hear(_: PrintLevel, words: String) {
     }
 }
 
-/// The last lines that say something.
 fn last_words() -> String {
     let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
     tracing::debug!(said, "libbpf");
@@ -122,16 +121,20 @@ fn is_old(release: &str) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < KERNEL
 }
 
-/// The scheduler, in the kernel.
 pub(crate) struct Loaded {
     // The order matters: the link first, so that the scheduler leaves before its maps.
     link: Option<Link>,
+    /// What tells the scheduler where a task is preempted.
+    sched_entry: Option<Link>,
     skel: SchedSkel<'static>,
     rule: Rule,
 }
 
 impl Loaded {
     /// Loads it; the kernel's verifier checks it here. It schedules no task before [`Loaded::start`].
+    ///
+    /// The numbers of the kernel's enumerations are compared with those that the program was built with,
+    /// before anything is loaded: a kernel with other ones would take the program and do something else.
     pub(crate) fn new(settings: Settings, rule: Rule) -> Result<Self, ScxError> {
         if let Ok(mut said) = SAID.lock() {
             said.clear();
@@ -161,6 +164,7 @@ impl Loaded {
         put(&skel.maps.sched_settings, 0, &set)?;
         Ok(Loaded {
             link: None,
+            sched_entry: None,
             skel,
             rule,
         })
@@ -172,6 +176,8 @@ impl Loaded {
             return Ok(false);
         }
         let not_taken = |e| ScxError::NotTaken(e, last_words());
+        let entry = self.skel.progs.weir_sched_entry.attach();
+        self.sched_entry = Some(entry.map_err(not_taken)?);
         let maps = &mut self.skel.maps;
         let ops = match self.rule {
             Rule::Partial => &mut maps.weir_partial,
@@ -250,12 +256,11 @@ impl Loaded {
     }
 }
 
-/// Which tasks are the scheduler's, and by what rule it schedules.
+/// The tasks that the scheduler has, and the rule by which it schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Tasks of limited workloads.
     Partial,
-    /// All ordinary tasks.
     Full,
     /// All ordinary tasks, as the thesis does.
     #[cfg(feature = "thesis")]
@@ -268,7 +273,7 @@ impl Rule {
         self != Rule::Partial
     }
 
-    /// Which tasks the scheduler has, in words.
+    /// The tasks that the scheduler has, in words.
     pub(crate) fn scheduled_tasks(self) -> &'static str {
         match self {
             Rule::Partial => "limited workloads only",

@@ -11,23 +11,25 @@
 //! has inherited it. Niceness stays as it is.
 
 pub(crate) mod moved;
+mod noted;
 pub(crate) mod scan;
 
 use crate::kernel::escape::unescape;
-use crate::kernel::files::Buffer;
 use crate::leases::undo::{LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
-use crate::workloads::cgroups::cgroup_type;
+use crate::workloads::cgroups::cgroup_type::threads_within;
 use crate::workloads::processes::sched_policy::{
-    RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
+    RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy, start_ticks,
 };
-use rustix::fd::{AsFd, BorrowedFd};
+use noted::{ChosenThread, NotedPolicy};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::WorkloadId;
 
-/// Scans for threads that get their policies back.
+/// Scans for threads that get their policies back. A child that is born while its parent is moved back is
+/// found by a later scan; a program that forks for ever must not keep weir here for ever.
 const SCANS_MAX: usize = 16;
 /// Policies of ordinary threads, which are moved.
 const MOVED: [i32; 3] = [SCHED_OTHER, SCHED_BATCH, SCHED_IDLE];
@@ -43,52 +45,41 @@ pub(crate) struct ScxThread {
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "policies_from"
     )]
-    pub(crate) policies: BTreeMap<u32, i32>,
+    pub(crate) policies: BTreeMap<u32, NotedPolicy>,
     /// The threads that were `SCHED_EXT` by themselves.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(crate) chosen: BTreeSet<u32>,
+    pub(crate) chosen: BTreeSet<ChosenThread>,
 }
 
 /// In JSON the key of a map is a text, and serde does not make a number of it behind a tag.
-fn policies_from<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, i32>, D::Error> {
-    let policies = BTreeMap::<String, i32>::deserialize(from)?;
-    let sound = |(tid, policy): (String, i32)| {
+fn policies_from<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<u32, NotedPolicy>, D::Error> {
+    let policies = BTreeMap::<String, NotedPolicy>::deserialize(from)?;
+    let sound = |(tid, noted): (String, NotedPolicy)| {
         let tid: u32 = tid.parse().ok()?;
-        let is_moved = [SCHED_BATCH, SCHED_IDLE].contains(&policy);
-        is_moved.then_some((tid, policy))
+        let is_moved = [SCHED_BATCH, SCHED_IDLE].contains(&noted.0);
+        is_moved.then_some((tid, noted))
     };
-    let sound: Option<BTreeMap<u32, i32>> = policies.into_iter().map(sound).collect();
+    let sound: Option<BTreeMap<u32, NotedPolicy>> = policies.into_iter().map(sound).collect();
     sound.ok_or_else(|| D::Error::custom(NO_POLICY))
 }
 
 /// Why a record of a policy is refused.
 const NO_POLICY: &str = "a policy that weir would not note";
 
-impl ScxThread {
-    /// The policy that a thread had, as far as it is noted.
-    fn noted(&self, tid: u32) -> i32 {
-        let own = self.chosen.contains(&tid).then_some(SCHED_EXT);
-        let own = own.or_else(|| self.policies.get(&tid).copied());
-        own.unwrap_or(SCHED_OTHER)
-    }
-
-    fn set_noted(&mut self, tid: u32, policy: i32) {
-        self.chosen.remove(&tid);
-        match policy {
-            SCHED_OTHER => self.policies.remove(&tid),
-            policy => self.policies.insert(tid, policy),
-        };
-    }
-}
-
-/// Its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum ThreadsRecord {
-    /// On disk BEFORE the first thread is moved. Earlier builds wrote it anew for each policy.
+    /// On disk BEFORE the first thread is moved.
     Moved(ScxThread),
     /// BEFORE a thread is moved that has another policy than the one that is noted.
-    ThreadPolicy { inode: u64, tid: u32, policy: i32 },
+    ThreadPolicy {
+        inode: u64,
+        tid: u32,
+        policy: i32,
+        start: u64,
+    },
     /// All have their policies again, or the cgroup is gone.
     Done { inode: u64 },
 }
@@ -110,7 +101,12 @@ impl Undo for ScxThread {
             ThreadsRecord::Moved(moved) => {
                 Box::new(move |open| drop(open.insert(moved.inode, moved)))
             }
-            ThreadsRecord::ThreadPolicy { inode, tid, policy } => {
+            ThreadsRecord::ThreadPolicy {
+                inode,
+                tid,
+                policy,
+                start,
+            } => {
                 if !MOVED.contains(&policy) {
                     return Err(NO_POLICY.into());
                 }
@@ -118,7 +114,7 @@ impl Undo for ScxThread {
                     .ok_or("a policy in a cgroup that is not held")?;
                 Box::new(move |open| {
                     open.entry(inode)
-                        .and_modify(|moved| moved.set_noted(tid, policy));
+                        .and_modify(|moved| moved.set_noted(tid, policy, start));
                 })
             }
             ThreadsRecord::Done { inode } => Box::new(move |open| drop(open.remove(&inode))),
@@ -135,9 +131,7 @@ impl Undo for ScxThread {
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
         let outcome = match unescape(&self.path) {
-            Some(path) => host.in_cgroup(&path, self.inode, |dir, buffer| {
-                put_back_in(dir, self, buffer)
-            }),
+            Some(path) => host.in_cgroup(&path, self.inode, |dir, _| put_back_in(dir, self)),
             None => UndoOutcome::Failed("a path that weir would not write".into()),
         };
         vec![(WorkloadId::new(self.path.clone()), outcome)]
@@ -160,13 +154,19 @@ pub(in crate::backends::sched_ext) fn take(
     if !MOVED.contains(&bare) {
         return Ok(false);
     }
-    // Also one that another program has given the ordinary policy since it was noted. What could not be noted
-    // is not noted here either: the next scan tries again.
-    if bare != moved.noted(tid) {
+    // This includes a thread that another program has given the ordinary policy since it was noted. What
+    // could not be noted is not noted here either: the next scan tries again. One without a start has ended,
+    // or cannot be noted.
+    if bare != moved.noted(tid, start_ticks) {
         let inode = moved.inode;
-        let policy = bare;
-        note(&ThreadsRecord::ThreadPolicy { inode, tid, policy })?;
-        moved.set_noted(tid, policy);
+        let (policy, start) = (bare, start_ticks(tid).ok_or(Errno::SRCH)?);
+        note(&ThreadsRecord::ThreadPolicy {
+            inode,
+            tid,
+            policy,
+            start,
+        })?;
+        moved.set_noted(tid, policy, start);
     }
     set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
     Ok(true)
@@ -176,10 +176,14 @@ pub(in crate::backends::sched_ext) fn take(
 /// stays.
 pub(in crate::backends::sched_ext) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     let is = policy(tid)?;
-    if is & !RESET_ON_FORK != SCHED_EXT || moved.noted(tid) == SCHED_EXT {
+    if is & !RESET_ON_FORK != SCHED_EXT {
         return Ok(false);
     }
-    set_policy(tid, moved.noted(tid) | is & RESET_ON_FORK)?;
+    let noted = moved.noted(tid, start_ticks);
+    if noted == SCHED_EXT {
+        return Ok(false);
+    }
+    set_policy(tid, noted | is & RESET_ON_FORK)?;
     Ok(true)
 }
 
@@ -187,11 +191,10 @@ pub(in crate::backends::sched_ext) fn give(tid: u32, moved: &ScxThread) -> Resul
 pub(in crate::backends::sched_ext) fn put_back_in(
     dir: BorrowedFd<'_>,
     moved: &ScxThread,
-    buffer: &mut Buffer,
 ) -> UndoOutcome {
     let mut given = UndoOutcome::Unchanged;
     for _ in 0..SCANS_MAX {
-        let threads = match list(dir, buffer) {
+        let threads = match threads_within(dir) {
             Ok(threads) => threads,
             Err(Errno::NOENT | Errno::NODEV) => return UndoOutcome::Vanished,
             Err(e) => return UndoOutcome::Failed(format!("cgroup.threads: {e}")),
@@ -215,14 +218,6 @@ pub(in crate::backends::sched_ext) fn put_back_in(
     UndoOutcome::Failed(format!(
         "new SCHED_EXT threads at each of {SCANS_MAX} scans"
     ))
-}
-
-/// The threads of a cgroup; of a threaded domain, those below it too.
-pub(in crate::backends::sched_ext) fn list(
-    dir: impl AsFd,
-    buffer: &mut Buffer,
-) -> Result<Vec<u32>, Errno> {
-    cgroup_type::threads(dir, buffer)
 }
 
 #[cfg(test)]
@@ -301,15 +296,16 @@ mod tests {
     #[test]
     fn a_policy_that_was_set_since_is_not_overwritten_where_it_cannot_be_noted() {
         let before = policy(own()).unwrap();
+        let noted = NotedPolicy(SCHED_BATCH, start_ticks(own()).unwrap());
         let mut record = ScxThread {
-            policies: [(own(), SCHED_BATCH)].into(),
+            policies: [(own(), noted)].into(),
             ..moved()
         };
         for _ in 0..2 {
             let took = take(own(), &mut record, |_| Err(Errno::NOSPC));
             assert_eq!(took, Err(Errno::NOSPC));
             assert_eq!(policy(own()).unwrap(), before);
-            assert_eq!(record.policies.get(&own()), Some(&SCHED_BATCH));
+            assert_eq!(record.policies.get(&own()), Some(&noted));
             assert_eq!(give(own(), &record), Ok(false));
         }
     }
@@ -321,7 +317,9 @@ mod tests {
             return;
         }
         let mut record = ScxThread {
-            policies: (1_000_000..1_010_000).map(|tid| (tid, 5)).collect(),
+            policies: (1_000_000..1_010_000)
+                .map(|tid| (tid, NotedPolicy(SCHED_IDLE, 70)))
+                .collect(),
             ..moved()
         };
         let mut lines = Vec::new();
@@ -330,11 +328,11 @@ mod tests {
             Err(Errno::NOSPC)
         });
         set_policy(own(), SCHED_OTHER).unwrap();
-        let (tid, policy) = (own(), SCHED_BATCH);
+        let (tid, policy, start) = (own(), SCHED_BATCH, start_ticks(own()).unwrap());
         assert_eq!(
             lines,
             [format!(
-                r#"{{"op":"thread_policy","inode":1,"tid":{tid},"policy":{policy}}}"#
+                r#"{{"op":"thread_policy","inode":1,"tid":{tid},"policy":{policy},"start":{start}}}"#
             )]
         );
     }
@@ -343,22 +341,27 @@ mod tests {
     fn policies_that_are_noted_one_by_one_are_read_as_one_lease() {
         let mut open = OpenBook::new(&[LeaseKind::of::<ScxThread>()]);
         let lines = [
-            r#"{"op":"moved","path":"/a","inode":1,"chosen":[9,10]}"#,
-            r#"{"op":"thread_policy","inode":1,"tid":7,"policy":3}"#,
-            r#"{"op":"thread_policy","inode":1,"tid":8,"policy":5}"#,
-            r#"{"op":"thread_policy","inode":1,"tid":7,"policy":0}"#,
-            r#"{"op":"thread_policy","inode":1,"tid":9,"policy":0}"#,
+            r#"{"op":"moved","path":"/a","inode":1,"chosen":[[9,60],[11,70],[12,80]]}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":7,"policy":3,"start":50}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":8,"policy":5,"start":55}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":7,"policy":0,"start":50}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":9,"policy":0,"start":60}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":12,"policy":3,"start":90}"#,
         ];
         assert_eq!(
             open.replay_all((lines.join("\n") + "\n").as_bytes()),
             [""; 0]
         );
         let text = String::from_utf8(open.text().unwrap()).unwrap();
-        let whole = r#"{"op":"moved","path":"/a","inode":1,"policies":{"8":5},"chosen":[10]}"#;
+        let whole = r#"{"op":"moved","path":"/a","inode":1,"policies":{"8":[5,55],"12":[3,90]},"chosen":[[11,70]]}"#;
         assert_eq!(text.trim(), whole);
         for (strange, why) in [
-            (r#""inode":1,"tid":7,"policy":1"#, "would not note"),
-            (r#""inode":2,"tid":7,"policy":3"#, "not held"),
+            (
+                r#""inode":1,"tid":7,"policy":1,"start":50"#,
+                "would not note",
+            ),
+            (r#""inode":2,"tid":7,"policy":3,"start":50"#, "not held"),
+            (r#""inode":1,"tid":7,"policy":3"#, "start"),
         ] {
             let line = format!("{{\"op\":\"thread_policy\",{strange}}}\n");
             let problems = open.replay_all(line.as_bytes());
@@ -370,7 +373,11 @@ mod tests {
     #[test]
     fn policies_are_read_as_they_were_written() {
         let record = ThreadsRecord::Moved(ScxThread {
-            policies: [(7, SCHED_BATCH), (4_000_000, SCHED_IDLE)].into(),
+            policies: [
+                (7, NotedPolicy(SCHED_BATCH, 70)),
+                (4_000_000, NotedPolicy(SCHED_IDLE, 80)),
+            ]
+            .into(),
             ..moved()
         });
         let line = serde_json::to_string(&record).unwrap();
@@ -379,11 +386,11 @@ mod tests {
             record
         );
         for strange in [
-            r#""7":1"#,
-            r#""7":-1"#,
-            r#""x":3"#,
-            r#""-1":3"#,
-            r#""4294967296":3"#,
+            r#""7":[1,70]"#,
+            r#""7":[-1,70]"#,
+            r#""x":[3,70]"#,
+            r#""-1":[3,70]"#,
+            r#""4294967296":[3,70]"#,
         ] {
             let line =
                 format!(r#"{{"op":"moved","path":"/a","inode":1,"policies":{{{strange}}}}}"#);
@@ -403,7 +410,7 @@ mod tests {
         }
         let mut record = moved();
         assert!(is_ext(own()));
-        record.chosen.insert(own());
+        record.chosen.extend(ChosenThread::now(own()));
         assert_eq!(give(own(), &record), Ok(false));
         assert_eq!(policy(own()).unwrap(), SCHED_EXT);
         set_policy(own(), before).unwrap();

@@ -2,12 +2,13 @@
 //! The threads of one limited cgroup: moved under weir's scheduler, followed while the limit lasts, and given
 //! their own policies back. The scheduler itself is not needed for it.
 
+use super::noted::ChosenThread;
 use super::scan::{Portion, Roll};
 use super::{self as threads, ScxThread, ThreadsRecord};
 use crate::backends::eligibility::outcome;
-use crate::kernel::files::Buffer;
 use crate::leases::LeaseBook;
 use crate::leases::undo::UndoOutcome;
+use crate::workloads::cgroups::cgroup_type::threads_within;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ pub(crate) struct MovedThreads {
 }
 
 impl MovedThreads {
-    /// Of the cgroup at this path, with this inode. Nothing is changed yet.
+    /// The threads of the cgroup at this path, with this inode. Nothing is changed yet.
     pub(crate) fn new(dir: OwnedFd, path: String, inode: u64) -> Self {
         let lease = ScxThread {
             path,
@@ -37,12 +38,12 @@ impl MovedThreads {
         }
     }
 
-    /// Of the cgroup.
+    /// Inode of the cgroup's directory, which is the cgroup's id.
     pub(in crate::backends::sched_ext) fn inode(&self) -> u64 {
         self.lease.inode
     }
 
-    /// Of the cgroup.
+    /// Path of the cgroup below the root of cgroups.
     pub(in crate::backends::sched_ext) fn path(&self) -> &str {
         &self.lease.path
     }
@@ -51,14 +52,21 @@ impl MovedThreads {
     ///
     /// # Errors
     /// It cannot be noted, so no thread may be moved.
-    pub(crate) fn begin(
-        &mut self,
-        leases: &mut LeaseBook,
-        buffer: &mut Buffer,
-    ) -> Result<(), OutcomeKind> {
-        let threads = threads::list(&self.dir, buffer).map_err(|e| outcome(e, &self.lease.path))?;
-        let chosen = threads.into_iter().filter(|tid| threads::is_ext(*tid));
-        self.lease.chosen = chosen.collect();
+    pub(crate) fn begin(&mut self, leases: &mut LeaseBook) -> Result<(), OutcomeKind> {
+        let threads = threads_within(&self.dir).map_err(|e| outcome(e, &self.lease.path))?;
+        let mut chosen = BTreeSet::new();
+        for tid in threads.into_iter().filter(|tid| threads::is_ext(*tid)) {
+            match ChosenThread::now(tid) {
+                Some(thread) => drop(chosen.insert(thread)),
+                // It would not be known as one of these.
+                None if threads::is_ext(tid) => {
+                    let why = format!("the start of thread {tid} cannot be read");
+                    return Err(OutcomeKind::Failed(format!("{}: {why}", self.lease.path)));
+                }
+                None => {}
+            }
+        }
+        self.lease.chosen = chosen;
         leases.note(&ThreadsRecord::Moved(self.lease.clone()))
     }
 
@@ -67,9 +75,8 @@ impl MovedThreads {
         &mut self,
         until: Nanos,
         leases: &mut LeaseBook,
-        buffer: &mut Buffer,
     ) -> Result<Portion, Errno> {
-        self.roll.renew(|| threads::list(&self.dir, buffer))?;
+        self.roll.renew(|| threads_within(&self.dir))?;
         self.roll.go_on(until, |tid| {
             let note = |record: &ThreadsRecord| leases.note(record).map_err(|_| Errno::IO);
             threads::take(tid, &mut self.lease, note)
@@ -87,19 +94,15 @@ impl MovedThreads {
     }
 
     /// Gives threads their own policies back, as many as there is time for.
-    pub(in crate::backends::sched_ext) fn leave(
-        &mut self,
-        until: Nanos,
-        buffer: &mut Buffer,
-    ) -> Result<Portion, Errno> {
-        self.roll.renew(|| threads::list(&self.dir, buffer))?;
+    pub(in crate::backends::sched_ext) fn leave(&mut self, until: Nanos) -> Result<Portion, Errno> {
+        self.roll.renew(|| threads_within(&self.dir))?;
         self.roll
             .go_on(until, |tid| threads::give(tid, &self.lease))
     }
 
     /// Gives all threads their own policies back, however long it takes.
-    pub(crate) fn leave_now(&self, buffer: &mut Buffer) -> UndoOutcome {
-        threads::put_back_in(self.dir.as_fd(), &self.lease, buffer)
+    pub(crate) fn leave_now(&self) -> UndoOutcome {
+        threads::put_back_in(self.dir.as_fd(), &self.lease)
     }
 
     /// Notes that all threads have their own policies.

@@ -10,13 +10,15 @@ use std::collections::BTreeSet;
 use weir_core::Nanos;
 
 /// A list is read anew after this many times what reading it took: at most a twentieth of the loop's time.
+/// With ten thousand threads a list at each tick took 300 to 900 ms on an emulated CPU, and a limit up to
+/// three seconds in which the scheduler heard nothing from weir.
 const PAID_OFF_BY: u64 = 20;
 
 /// The threads in a cgroup, and which of them need no second visit.
 #[derive(Debug, Default)]
 pub(in crate::backends::sched_ext) struct Roll {
     seen: BTreeSet<u32>,
-    /// Of the last list, last ones first.
+    /// Threads of the last list that were not looked at yet, in reverse order.
     left: Vec<u32>,
     /// The end of the last list was not reported yet.
     is_open: bool,
@@ -28,7 +30,6 @@ pub(in crate::backends::sched_ext) struct Roll {
     list_cost: Nanos,
 }
 
-/// What one portion of a scan did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Portion {
     /// Threads that got another policy since the list was read.
@@ -52,7 +53,7 @@ impl Roll {
         };
     }
 
-    /// As if the last list had cost nothing.
+    /// Makes the next list due, as if the last one had cost nothing.
     #[cfg(test)]
     pub(in crate::backends::sched_ext) fn be_due(&mut self) {
         self.list_cost = Nanos(0);

@@ -47,7 +47,6 @@ pub(crate) trait CgroupCounter {
     /// From now on any set may count, until [`CgroupCounter::turn`] says which.
     fn begin_turn(&mut self);
 
-    /// This set has its turn now.
     fn turn(&mut self, set: usize);
 
     /// Lets CPUs that run a cgroup add up to now. Gives the number of runs that could not be counted since
@@ -67,7 +66,7 @@ pub(crate) struct CgroupCounterBpf {
     link: Option<Link>,
     skel: SetCountsSkel<'static>,
     cpus: BTreeSet<u32>,
-    /// By CPU.
+    /// The socket of each CPU, indexed by the CPU's number.
     sockets: Vec<u32>,
     lost: u64,
 }
@@ -156,7 +155,7 @@ impl CgroupCounter for CgroupCounterBpf {
             shared.set_sizes[set] = u32::try_from(events.len()).unwrap_or(u32::MAX);
         }
         if self.cpus.insert(cpu) {
-            // Which cgroup it runs.
+            // The cgroup that it runs.
             self.count_on(cpu);
         }
         Ok(())

@@ -14,13 +14,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir_core::Missing;
 
-/// The cgroups of a lane.
 pub(super) struct CgroupSums {
     pub(super) lane: usize,
     counter: Box<dyn CgroupCounter>,
     cgroups: Vec<SummedCgroup>,
     set_count: usize,
-    /// By cgroup and set.
+    /// The last sums, by the cgroup's id and the number of the set.
     last: BTreeMap<(u64, usize), BySocket>,
 }
 
@@ -32,7 +31,6 @@ pub(super) struct SummedSet {
     pub(super) socket: u32,
 }
 
-/// A cgroup that is asked for.
 struct SummedCgroup {
     subject: usize,
     /// Its id, and the ids of those asked for below it, for which the program keeps sums of their own.
@@ -98,7 +96,6 @@ impl CgroupSums {
         self.counter.begin_turn();
     }
 
-    /// A set counts.
     pub(super) fn turn(&mut self, set: usize) {
         self.counter.turn(set);
     }

@@ -63,7 +63,6 @@ impl HeldCommand {
         self.pid
     }
 
-    /// The program's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -116,9 +115,10 @@ fn stopped(pid: i32) -> io::Result<()> {
     let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process id"))?;
     let ended = || io::Error::other("the shell ended");
     let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED)?.ok_or_else(ended)?;
-    match status.stopped() {
-        true => Ok(()),
-        false => Err(ended()),
+    if status.stopped() {
+        Ok(())
+    } else {
+        Err(ended())
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn waited(command: &mut HeldCommand) -> u8 {
-        // As try_wait does, when it has ended.
+        // The code is what try_wait gives when the command has ended.
         let status = command.child.wait().unwrap();
         let code = status.code().or(status.signal().map(|signal| 128 + signal));
         u8::try_from(code.unwrap()).unwrap()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Of which tasks cores count: all of the machine, those of cgroups, or a process with all that it starts.
+//! The tasks for which cores count: all of the machine, those of cgroups, or a process with all that it
+//! starts.
 
 mod command;
 mod sockets;
@@ -17,10 +18,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use weir_core::WorkloadId;
 
-/// What the operator asks for.
 #[derive(Debug)]
 pub enum Asked {
-    /// All tasks, in one sum for each socket.
     Machine,
     /// Tasks of these cgroups, by their paths in the tree of version 2.
     Cgroups(Vec<String>),
@@ -55,7 +54,6 @@ impl Subject {
         }
     }
 
-    /// Whether it has ended, or was removed.
     pub(super) fn is_over(&mut self) -> bool {
         match self {
             Subject::Cgroup { path, is_gone, .. } => {
@@ -73,7 +71,6 @@ impl Subject {
         }
     }
 
-    /// Threads of the process that run now.
     pub(super) fn threads(roots: &Roots, pid: i32) -> Vec<i32> {
         let dir = roots.proc.join(pid.to_string()).join("task");
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

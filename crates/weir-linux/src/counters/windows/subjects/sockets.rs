@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets of CPUs, read once: counts of each CPU are of its socket.
+//! The socket of each CPU, read once: what is counted on a CPU belongs to its socket.
 
 use crate::inventory::cpu_topology::socket;
 use crate::inventory::numa::online;
@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(in super::super) struct CpuSockets(BTreeMap<u32, u32>);
 
 impl CpuSockets {
-    /// Reads them.
     pub(in super::super) fn new(roots: &Roots) -> CpuSockets {
         let cpus = online(roots).unwrap_or_default().into_iter();
         let known = cpus.filter_map(|cpu| Some((cpu, socket(roots, cpu)?)));

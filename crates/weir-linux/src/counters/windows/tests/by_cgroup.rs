@@ -155,7 +155,7 @@ fn runs_that_the_program_cannot_count_are_said() {
     assert_eq!(recorder.unread(), 3);
 }
 
-/// As on kernels and with rights that do not take the program.
+/// Some kernels do not take the program, and some users lack the right to load it.
 #[test]
 fn without_the_program_each_cgroup_has_events_of_its_own() {
     let (_clock, fake, perf) = (made::clock(), sapphire(), FakePerf::new());

@@ -37,14 +37,13 @@ pub(super) struct Seen {
 type Refusal = Box<dyn Fn(&GroupRequest<'_>) -> Option<i32>>;
 type Factor = Box<dyn Fn(&Seen) -> f64>;
 
-/// What all groups share.
 pub(super) struct World {
     pub(super) groups: Vec<Seen>,
     /// The kernel's answer to a group, where it refuses it.
     pub(super) refusal: Refusal,
     /// Part of its time for which a group has counters.
     pub(super) running: Factor,
-    /// By how much more a group counts.
+    /// The factor by which a group counts more.
     pub(super) factor: Factor,
     /// What each cgroup has of the counts of a CPU, where a program adds up by cgroup; else none.
     pub(super) parts: Vec<f64>,
@@ -67,9 +66,10 @@ impl World {
 
     fn enabled_ns(&self, number: usize) -> u64 {
         let seen = &self.groups[number];
-        let more = match seen.is_on {
-            true => now().0 - seen.since.0,
-            false => 0,
+        let more = if seen.is_on {
+            now().0 - seen.since.0
+        } else {
+            0
         };
         seen.enabled_ns + more
     }
@@ -113,7 +113,6 @@ impl FakePerf {
         perf
     }
 
-    /// Groups that count now.
     pub(super) fn counting(&self) -> Vec<Seen> {
         let world = self.0.borrow();
         world
@@ -184,9 +183,10 @@ impl CgroupCounter for FakeCounter {
     }
 
     fn attach(&mut self) -> Result<(), Missing> {
-        match self.world.borrow().is_unattached {
-            true => Err(Missing::NotPermitted("no CAP_PERFMON".into())),
-            false => Ok(()),
+        if self.world.borrow().is_unattached {
+            Err(Missing::NotPermitted("no CAP_PERFMON".into()))
+        } else {
+            Ok(())
         }
     }
 

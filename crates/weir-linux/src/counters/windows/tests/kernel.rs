@@ -22,7 +22,7 @@ fn machine() -> Fake {
         ("cmask", "config3:24-31"),
         ("offcore_rsp", "config2:0-63"),
     ];
-    // Of type 1 are the events of software, and its event 0 is the clock of a CPU.
+    // Type 1 has the events of software, and its event 0 is the clock of a CPU.
     pmu(&fake, "cpu", 1, None, &fields);
     fake
 }

@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use weir_events::Config;
 
-/// Of events of software: the clock of a CPU, and page faults.
+/// Events of software: the clock of a CPU, and page faults.
 const CLOCK_AND_FAULTS: [Config; 2] = [Config([0; 4]), Config([2, 0, 0, 0])];
-/// Context switches.
 const SWITCHES: Config = Config([3, 0, 0, 0]);
 const SOFTWARE: u32 = 1;
 

@@ -17,7 +17,7 @@ bpf_values!(cgroup_cpu_page);
 /// What is known of a cgroup that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Of all its tasks so far.
+    /// CPU time of all its tasks so far.
     pub(crate) cpu: Nanos,
     /// For which its limit held it back; nothing where it has no cpu controller.
     pub(crate) throttled: Option<Nanos>,

@@ -68,7 +68,7 @@ fn machine(services: usize) -> (Fake, LinuxPlatform, SchedStats) {
     fake.write("sys/fs/cgroup/system.slice/cpu.stat", "usage_usec 1\n");
     let mut platform = LinuxPlatform::open_inline(fake.options(By::Cgroup)).unwrap();
     let source = Beside::settled(Ok(Box::new(books.clone()) as Box<dyn CpuTimeSource>));
-    platform.usage = CpuTimeBpf::of(source, By::Cgroup);
+    platform.workloads.usage = CpuTimeBpf::of(source, By::Cgroup);
     (fake, platform, books)
 }
 
@@ -96,7 +96,13 @@ fn those_below_one_cgroup_are_read_at_once_and_others_by_file() {
     platform.observe().unwrap();
     // Four are compared, once.
     assert_eq!(*books.asked.lock().unwrap(), [1, 1, 1, 1, 12, 12]);
-    assert!(platform.usage.told().contains("all cgroups at once"));
+    assert!(
+        platform
+            .workloads
+            .usage
+            .told()
+            .contains("all cgroups at once")
+    );
 }
 
 #[test]
@@ -116,7 +122,7 @@ fn one_that_says_something_else_than_the_files_is_not_believed() {
     let (_fake, mut platform, books) = machine(10);
     books.skew_us.store(1, Ordering::Relaxed);
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
-    let told = platform.usage.told();
+    let told = platform.workloads.usage.told();
     assert!(
         told.contains("one by one; no BPF program") && told.contains("differs from its cpu.stat"),
         "{told}"
@@ -130,12 +136,12 @@ fn one_that_does_not_find_them_or_breaks_is_left() {
     let (_fake, mut platform, books) = machine(10);
     books.is_broken.store(true, Ordering::Relaxed);
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
-    assert!(platform.usage.told().contains("it broke"));
+    assert!(platform.workloads.usage.told().contains("it broke"));
     let (_fake, mut platform, _) = machine(10);
     let blind: Box<dyn CpuTimeSource> = Box::new(SchedStats::default());
-    platform.usage = CpuTimeBpf::of(Beside::settled(Ok(blind)), By::Cgroup);
+    platform.workloads.usage = CpuTimeBpf::of(Beside::settled(Ok(blind)), By::Cgroup);
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
-    assert!(platform.usage.told().contains("what it finds"));
+    assert!(platform.workloads.usage.told().contains("what it finds"));
 }
 
 /// One that is gone from the kernel is gone from the files: they say so.
@@ -145,7 +151,7 @@ fn who_is_not_found_later_is_read_by_file() {
     platform.observe().unwrap();
     let gone = fake.path("sys/fs/cgroup/system.slice/fio.service");
     books.dirs.retain(|dir| *dir != gone);
-    platform.usage.source = Beside::settled(Ok(Box::new(books)));
+    platform.workloads.usage.source = Beside::settled(Ok(Box::new(books)));
     let seen = platform.observe().unwrap();
     assert_eq!(cpu(&seen, FIO), BY_FILE);
     assert_eq!(cpu(&seen, "/system.slice/s0.service"), BY_FILE + MORE);

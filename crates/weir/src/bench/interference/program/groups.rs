@@ -26,7 +26,6 @@ impl OwnCgroup {
         }
     }
 
-    /// Its directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -79,7 +78,6 @@ impl ProgramGroups {
         groups
     }
 
-    /// Their directories.
     pub fn paths(&self) -> [Option<PathBuf>; 2] {
         [0, 1].map(|side| {
             self.made[side]

@@ -4,7 +4,6 @@
 
 pub mod groups;
 
-use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
 use regex_lite::Regex;
 use rustix::process::{
@@ -18,8 +17,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_figures::text::harmless;
 
-/// Of the output, its end is kept.
+/// Bytes of the output that are kept: its end.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A victim that runs longer is ended.
 const RUN_MAX: Duration = Duration::from_secs(600);
@@ -36,15 +36,13 @@ exec 3<&0 </dev/null
 ( (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&1 & )
 exec /bin/sh -c "$2" 3<&-
 "#;
-/// Of the output, in an error.
+/// Characters of the output that an error shows.
 const TAIL_CHARS: usize = 300;
 
 /// A command, and where it runs.
 #[derive(Clone, Debug)]
 pub struct ProgramSpec {
-    /// For the shell.
     pub command: String,
-    /// CPUs that it may use.
     pub cpus: Vec<u32>,
     /// Node that its memory is bound to.
     pub node: u32,
@@ -244,9 +242,10 @@ fn tail(text: &str) -> String {
         let all: Vec<char> = text.trim_end().chars().collect();
         all[all.len().saturating_sub(TAIL_CHARS)..].iter().collect()
     };
-    match end.is_empty() {
-        true => "it printed nothing".into(),
-        false => format!("it printed: {}", harmless(&end)),
+    if end.is_empty() {
+        "it printed nothing".into()
+    } else {
+        format!("it printed: {}", harmless(&end))
     }
 }
 

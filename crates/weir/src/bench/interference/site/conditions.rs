@@ -35,18 +35,16 @@ fn text(path: &Path) -> Option<String> {
 
 /// Facts, and caveats that follow from them.
 pub struct HostFacts {
-    /// By name.
     pub facts: BTreeMap<String, String>,
     /// What may make figures wrong.
     pub caveats: Vec<Caveat>,
-    /// Model name of the CPU.
     pub cpu_model: String,
     /// Whether it is a guest of a host.
     pub is_virtual: bool,
 }
 
 impl HostFacts {
-    /// Of the machine, as far as it concerns these CPUs.
+    /// Facts of the machine, as far as they concern these CPUs.
     pub fn read(roots: &Roots, cpus: &[u32]) -> HostFacts {
         let proc = |name: &str| text(&roots.proc.join(name));
         let sys = |name: &str| text(&roots.sys.join(name));
@@ -96,9 +94,12 @@ impl HostFacts {
             });
             dirs.filter_map(|dir| text(&dir.join(name))).collect()
         };
-        let joined = |found: BTreeSet<String>| match found.is_empty() {
-            true => None,
-            false => Some(found.into_iter().collect::<Vec<_>>().join(", ")),
+        let joined = |found: BTreeSet<String>| {
+            if found.is_empty() {
+                None
+            } else {
+                Some(found.into_iter().collect::<Vec<_>>().join(", "))
+            }
         };
         let governors = all("scaling_governor");
         let moves = governors.iter().any(|name| name != "performance");
@@ -216,7 +217,7 @@ struct CpuTicks {
 }
 
 impl HostMoment {
-    /// As it is now. Without the CPU time of all and of this process nothing is known of others.
+    /// The moment as it is now. Without the CPU time of all and of this process nothing is known of others.
     pub fn read(roots: &Roots) -> HostMoment {
         let proc = |name: &str| text(&roots.proc.join(name)).unwrap_or_default();
         let own = own_ticks(&proc("self/stat"));
@@ -336,7 +337,7 @@ impl SeenFrequency {
         }
     }
 
-    /// For people and comparisons.
+    /// The fact in words, for people and comparisons.
     pub fn fact(&self) -> String {
         match (self.least, self.most) {
             (Some(least), Some(most)) => format!("{least:.0} to {most:.0} MHz"),

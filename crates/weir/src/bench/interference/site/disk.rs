@@ -2,14 +2,14 @@
 //! Which file or device plays the SSD.
 
 use crate::bench::cli::BenchInterferenceArgs;
-use crate::output::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use weir_bench::storage::IoTarget;
+use weir_figures::text::harmless;
 use weir_linux::Roots;
 
-/// Of the free space of a disk, a file takes at most this part.
+/// One part in so many of a disk's free space is the most that a file takes.
 const SPACE_PART: u64 = 4;
 /// Where a file is made if nothing is said, the first that lies on a disk.
 const USUAL: [&str; 3] = ["/var/tmp", "/var/lib", "/root"];
@@ -23,7 +23,7 @@ pub enum DiskChoice {
     Device(PathBuf, bool),
 }
 
-/// By the arguments, else by what the machine has: the choice, or why there is none.
+/// The choice by the arguments, else by what the machine has; or why there is none.
 ///
 /// # Errors
 /// What was named cannot be used.
@@ -53,7 +53,6 @@ pub fn choose(args: &BenchInterferenceArgs, roots: &Roots) -> Result<Result<Disk
     }
 }
 
-/// What `--ssd` names.
 fn named(path: &Path) -> Result<DiskChoice> {
     let name = harmless(&path.display().to_string());
     let found = match std::fs::metadata(path) {
@@ -133,7 +132,7 @@ fn disk_name(roots: &Roots, number: u64) -> Option<String> {
     Some(found.file_name()?.to_string_lossy().into_owned())
 }
 
-/// For people: the device that it is, or lies on.
+/// The device that the target is, or lies on, in words for people.
 pub fn described(roots: &Roots, target: &IoTarget) -> String {
     let disk = target
         .device_number()

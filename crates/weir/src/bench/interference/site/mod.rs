@@ -17,7 +17,7 @@ use weir_linux::{Node, Nodes, Roots, cpu_topology};
 const MIB: u64 = 1 << 20;
 /// Buffers are whole huge pages.
 const GRAIN_BYTES: u64 = 2 * MIB;
-/// Of each thread, where the caches are small.
+/// Bytes that each thread goes over, where the caches are small.
 const THREAD_BYTES: u64 = 64 * MIB;
 const THREAD_BYTES_MIN: u64 = 2 * GRAIN_BYTES;
 /// What all threads of a stream use is at least this many times the last-level cache.
@@ -25,20 +25,18 @@ const PER_CACHE: u64 = 4;
 /// Direct I/O is in units of at least this.
 const BLOCK_UNIT_BYTES: u64 = 512;
 const BLOCK_BYTES_MAX: u64 = 1024 * MIB;
-/// Of a node's free memory, I/Os in flight take at most this part.
+/// One part in so many of a node's free memory is the most that I/Os in flight take.
 const IO_PART: u64 = 8;
 const RING_BYTES_MIN: u64 = 16 * MIB;
 const RING_BYTES_MAX: u64 = 1024 * MIB;
 const NO_CXL: &str = "no node of this machine is CXL memory (`weir topology`); --node cxl=N takes another node for it";
 
-/// The place.
 #[derive(Clone, Debug)]
 pub struct BenchSite {
     /// The node of local memory.
     pub mmem: u32,
     /// The node of CXL memory, or why there is none.
     pub cxl: Result<u32, String>,
-    /// CPUs of the streams.
     pub cpus: CpuShare,
     /// Memory of each thread.
     pub thread_bytes: u64,
@@ -68,9 +66,12 @@ impl BenchSite {
             cxl != Ok(mmem) || said.len() < 2,
             "--node: mmem and cxl are both node {mmem}; two targets need two nodes"
         );
-        let near = nodes.get(mmem).and_then(|node| match node.has_cpus {
-            true => Some(node),
-            false => nearest_with_cpus(&nodes, node),
+        let near = nodes.get(mmem).and_then(|node| {
+            if node.has_cpus {
+                Some(node)
+            } else {
+                nearest_with_cpus(&nodes, node)
+            }
         });
         let usable = usable(
             &allowed,
@@ -101,7 +102,6 @@ impl BenchSite {
         Ok(site)
     }
 
-    /// Nodes that are used.
     fn nodes(&self) -> Vec<u32> {
         std::iter::once(self.mmem)
             .chain(self.cxl.as_ref().ok().copied())
@@ -117,7 +117,6 @@ impl BenchSite {
         }
     }
 
-    /// All CPUs that work.
     pub fn all_cpus(&self) -> Vec<u32> {
         let [one, other] = &self.cpus.sides;
         one.iter()
@@ -220,9 +219,10 @@ fn usable(allowed: &[u32], near: &[u32]) -> Vec<u32> {
 fn cores(usable: &[u32], all: bool, siblings: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for cpu in usable.iter().copied() {
-        match siblings(cpu).iter().any(|other| first.contains(other)) {
-            true => second.push(cpu),
-            false => first.push(cpu),
+        if siblings(cpu).iter().any(|other| first.contains(other)) {
+            second.push(cpu)
+        } else {
+            first.push(cpu)
         }
     }
     if all {

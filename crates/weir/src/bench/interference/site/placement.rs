@@ -7,7 +7,11 @@ use std::collections::BTreeMap;
 use weir_report::interference::{APART_RATIO, ROUND_TRIP_FACT};
 use weir_report::results::Caveat;
 
-/// A placement that fewer than this part of the repetitions had is not what cells are of.
+/// Cells do not use a placement that fewer than this part of the repetitions had.
+///
+/// Cells of several placements cannot be put together: loads beside loads keep 0.67 of their rate where the
+/// CPUs share a cache, and 0.97 where they do not, and the host changes between the two every 4 to 270 s
+/// (docs/evidence/interference-bench.md). Neither streams alone nor steal time show it.
 const SHARE_MIN: f64 = 1.0 / 3.0;
 
 /// The placements of a run, by the round trips of its repetitions.
@@ -18,7 +22,8 @@ pub struct Placements {
 }
 
 impl Placements {
-    /// Of these round trips.
+    /// The placements that these round trips show: a gap of [`APART_RATIO`] or more between two of them parts
+    /// two placements.
     pub fn of(round_trips_ns: impl Iterator<Item = f64>) -> Placements {
         let mut all: Vec<f64> = round_trips_ns.collect();
         all.sort_by(f64::total_cmp);
@@ -36,7 +41,8 @@ impl Placements {
         frequent.or_else(|| self.groups.iter().max_by_key(|group| group.len()))
     }
 
-    /// Whether a repetition with this round trip is of the placement that cells are of.
+    /// Whether a repetition with this round trip had the placement that cells use. Where no round trip is
+    /// known, every repetition counts.
     pub fn has(&self, round_trip_ns: Option<f64>) -> bool {
         let (Some(ns), Some(chosen)) = (round_trip_ns, self.chosen()) else {
             return true;
@@ -54,7 +60,7 @@ impl Placements {
         self.groups.iter().map(of)
     }
 
-    /// Median round trip of the repetitions that cells are of.
+    /// Median round trip of the repetitions that cells use.
     pub fn round_trip_ns(&self) -> Option<f64> {
         let chosen = self.chosen()?;
         chosen.get(chosen.len() / 2).copied()
@@ -69,7 +75,7 @@ impl Placements {
         self.groups.iter().map(of).collect::<Vec<_>>().join(", ")
     }
 
-    /// As facts of the machine: what cells are of, and all that was seen.
+    /// Adds to the facts of the machine the placement that cells use, and all that were seen.
     pub fn facts(&self, facts: &mut BTreeMap<String, String>) {
         if let Some(ns) = self.round_trip_ns() {
             facts.insert(ROUND_TRIP_FACT.into(), format!("{ns:.0}"));
@@ -139,7 +145,7 @@ mod tests {
         assert_eq!(still.caveat(0), None);
         assert!(still.has(Some(110.0)));
         assert!(still.caveat(1).is_some());
-        // Not a virtual machine: no round trips, and all repetitions count.
+        // This is no virtual machine: there are no round trips, and all repetitions count.
         assert!(of(&[]).has(None) && of(&[]).round_trip_ns().is_none());
     }
 

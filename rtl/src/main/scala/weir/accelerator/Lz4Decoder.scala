@@ -17,7 +17,7 @@ import chisel3.util._
   * literals follow them in the same clock, and its offset and lengths are kept for the next. The bytes of
   * a length beyond the token's four bits take a clock each.
   *
-  * Each clock gives bytes or uses some, so a block ends: `clock_bound` in the twin (`weir-hw`,
+  * Each clock gives bytes or uses some, so a block ends: `clock_bound` in the twin (`weir-type2`,
   * `engines/lz4`) says when.
   */
 class Lz4Decoder(sizes: Lz4Sizes = Lz4Sizes()) extends Lz4Engine(sizes) {

@@ -27,7 +27,7 @@ class Comparison extends Bundle {
 }
 
 /** Compares two pages, 64 bytes of each a clock, as memcmp does. Its twin is
-  * crates/weir-hw/src/engines/page_compare.rs, equal to it in results and in clocks.
+  * crates/weir-type2/src/engines/page_compare.rs, equal to it in results and in clocks.
   *
   * A pair's result is there three clocks later: a bit a byte, the first of them, the result. Pages follow
   * each other without a gap. A difference is a result at once: the source may begin the next page, and pairs

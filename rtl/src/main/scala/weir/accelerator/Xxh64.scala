@@ -77,7 +77,7 @@ class HashIssue(p: Xxh64Parameters) extends Bundle {
 }
 
 /** XXH64 with seed 0 of pages: 32 bytes a clock in total, `slots` pages at a time. Its twin is
-  * crates/weir-hw/src/engines/xxh64.rs, equal to it in values and in clocks.
+  * crates/weir-type2/src/engines/xxh64.rs, equal to it in values and in clocks.
   *
   * In each clock one slot has its turn, and issues a stripe. Its words are multiplied by the second prime
   * while the slot's accumulators come round a ring of as many registers as there are slots: one behind the
