@@ -35,7 +35,8 @@ where
 /// Refuses a description with a figure out of its range.
 ///
 /// # Errors
-/// Names the first such key, its value and what is allowed.
+/// Names the first such key, its value and what is allowed. Where another figure leaves no value for a key,
+/// that figure is named if it is out of its own range: garde reports in the order of names, and not of causes.
 pub fn in_range<T: Validate<Context = ()>>(
     description: &T,
     origin: &str,
@@ -43,7 +44,9 @@ pub fn in_range<T: Validate<Context = ()>>(
     let Err(report) = description.validate() else {
         return Ok(());
     };
-    let Some((key, error)) = report.iter().next() else {
+    let has_values = |error: &garde::Error| !error.message().ends_with(NO_VALUE);
+    let first = report.iter().find(|(_, error)| has_values(error));
+    let Some((key, error)) = first.or_else(|| report.iter().next()) else {
         return Ok(());
     };
     let said = error.message();
@@ -84,6 +87,9 @@ impl Origin<'_> {
     }
 }
 
+/// What is said of a range whose ends, given by other figures, leave no value.
+const NO_VALUE: &str = ", which no value is";
+
 /// A number of a description. One that is left out is in every range.
 pub trait Figure {
     fn figure(&self) -> Option<f64>;
@@ -121,10 +127,10 @@ pub fn from_to<F: Figure>(
     let ends = low.figure().zip(high.figure());
     move |figure, ()| match (figure.figure(), ends) {
         (Some(value), Some((low, high))) if !(low..=high).contains(&value) => {
-            let said = [value, low, high].map(short);
-            let [value, low, high] = said;
+            let no_value = if low > high { NO_VALUE } else { "" };
+            let [value, low, high] = [value, low, high].map(short);
             Err(garde::Error::new(format!(
-                "{value}: {low} to {high} is allowed"
+                "{value}: {low} to {high} is allowed{no_value}"
             )))
         }
         _ => Ok(()),
@@ -169,5 +175,31 @@ impl BuiltIn {
                 name: name.to_owned(),
                 names: format!("{}{}", self.names().join(", "), self.or),
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, Validate)]
+    struct Queue {
+        #[garde(custom(from_to(2, self.slots)))]
+        depth: u32,
+        #[garde(custom(from_to(2, 64)))]
+        slots: u32,
+    }
+
+    fn refused(text: &str) -> String {
+        read::<Queue>(text, "queue.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_figure_that_leaves_no_value_for_another_is_named_and_not_the_other() {
+        let by_slots = refused("depth = 4\nslots = 1");
+        assert!(by_slots.contains("slots is 1: 2 to 64"), "{by_slots}");
+        let by_depth = refused("depth = 9\nslots = 8");
+        assert!(by_depth.contains("depth is 9: 2 to 8 is"), "{by_depth}");
     }
 }

@@ -59,8 +59,12 @@ impl Bound {
         }
     }
 
-    /// How far a value lies outside: negative below, 0 inside.
+    /// How far a value lies outside: negative below, 0 inside. Of what is no number it is no number.
     pub fn distance(self, value: f64) -> f64 {
+        // `min` and `max` take the other one for NaN, which would be 0: inside.
+        if value.is_nan() {
+            return value;
+        }
         let [low, high] = self.ends();
         let below = low.map_or(0.0, |low| (value - low).min(0.0));
         below + high.map_or(0.0, |high| (value - high).max(0.0))
@@ -317,6 +321,7 @@ mod tests {
             assert_eq!(range.widened(0.5).holds(value), is_near, "{value}");
         }
         assert_eq!(Bound::AtLeast(2.0).distance(4.6), 0.0);
+        assert!(range.distance(f64::NAN).is_nan());
         assert!(Bound::AtMost(0.0).widened(0.5).holds(0.4));
     }
 }

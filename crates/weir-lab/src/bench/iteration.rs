@@ -76,6 +76,7 @@ pub fn bench(args: &BenchLoopArgs) -> Result<Exit> {
     };
     let mut all = Vec::new();
     for size in sizes {
+        eprintln!("{size} workloads, {} iterations", args.iterations);
         all.push(one_size(*size, args).with_context(|| {
             format!("with {size} workloads, each of which takes some open files (see ulimit -n)")
         })?);

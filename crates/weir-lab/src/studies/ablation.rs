@@ -101,6 +101,7 @@ pub fn ablation(args: &AblationArgs) -> Result<Exit> {
     let seeds = args.seeds.max(1);
     let mut rows = Vec::new();
     for (name, variant) in variants(&WeirOptions::default()) {
+        eprintln!("{name}, {seeds} seeds");
         let mut sums = [0.0; 5];
         for seed in 1..=seeds {
             let m = run(&scenario, &variant, seed)?;
@@ -116,7 +117,7 @@ pub fn ablation(args: &AblationArgs) -> Result<Exit> {
                 .zip(row)
                 .for_each(|(sum, value)| *sum += value / seeds as f64);
         }
-        rows.push((name.to_owned(), sums.map(Value::from).to_vec()));
+        rows.push((name.to_owned(), sums.map(Value::from)));
     }
     let study = Study {
         title: format!("{}, {seeds} seeds: means", scenario.name),

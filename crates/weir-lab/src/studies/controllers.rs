@@ -65,6 +65,7 @@ pub fn controllers(args: &ControllersArgs) -> Result<Exit> {
     let mut rows = Vec::new();
     for controller in all {
         for seed in 1..=args.seeds {
+            eprintln!("{}, seed {seed} of {}", controller.name(), args.seeds);
             let begun = Instant::now();
             let metrics = run(&scenario, &controller, seed)?;
             let figures = row(seed, &metrics, begun.elapsed().as_secs_f64());
@@ -83,7 +84,7 @@ pub fn controllers(args: &ControllersArgs) -> Result<Exit> {
 const COLUMNS: [StudyColumn; 20] = [
     StudyColumn("seed", "seed", 1.0, 0),
     StudyColumn("mean_bytes_per_sec", "GiB/s", 1.0 / GIB, 2),
-    StudyColumn("stddev_bytes_per_sec", "stddev", 1.0 / GIB, 2),
+    StudyColumn("stddev_bytes_per_sec", "sd GiB/s", 1.0 / GIB, 2),
     StudyColumn("rmse_ratio", "rmse %", 1e2, 1),
     StudyColumn("bias_ratio", "bias %", 1e2, 1),
     StudyColumn("line_ns", "line ns", 1.0, 0),
@@ -103,10 +104,10 @@ const COLUMNS: [StudyColumn; 20] = [
     StudyColumn("solved", "solved", 1.0, 0),
 ];
 
-fn row(seed: u64, m: &RunMetrics, took: f64) -> Vec<Value> {
+fn row(seed: u64, m: &RunMetrics, took: f64) -> [Value; COLUMNS.len()] {
     let bound = m.limited_readers.p99_ns.zip(m.little_bound_ns);
     let waits = m.workloads.iter().map(|w| w.longest_wait_ns);
-    vec![
+    [
         seed.into(),
         m.bandwidth.mean_bytes_per_sec.into(),
         m.bandwidth.stddev_bytes_per_sec.into(),
@@ -122,7 +123,7 @@ fn row(seed: u64, m: &RunMetrics, took: f64) -> Vec<Value> {
         m.overshoot_ratio.into(),
         m.controller_cpus.into(),
         bound.map(|(p99, bound)| p99 / bound).into(),
-        waits.max().unwrap_or(0).into(),
+        waits.max().into(),
         m.light_reader.p99_ns.into(),
         (m.simulated_sec / took).into(),
         m.events.into(),

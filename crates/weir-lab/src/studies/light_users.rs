@@ -55,6 +55,7 @@ pub fn light_users(args: &LightUsersArgs) -> Result<Exit> {
         let controller = crate::studies::controllers::named(name, &scenario)?;
         let mut sums = Sums::default();
         for seed in 1..=seeds {
+            eprintln!("{name}, seed {seed} of {seeds}");
             add(&mut sums, &scenario, &controller, seed)?;
         }
         rows.push((name.clone(), row(&sums, seeds as f64)));
@@ -110,9 +111,9 @@ fn add(
     Ok(())
 }
 
-fn row(sums: &Sums, seeds: f64) -> Vec<Value> {
+fn row(sums: &Sums, seeds: f64) -> [Value; COLUMNS.len()] {
     let error = sums.errors.iter().sum::<f64>() / sums.errors.len() as f64;
-    vec![
+    [
         sums.blocks.mean_ns().into(),
         sums.blocks.quantile_ns(0.5).into(),
         sums.blocks.quantile_ns(0.99).into(),

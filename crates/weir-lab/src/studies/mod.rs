@@ -16,16 +16,16 @@ use weir_figures::{Cell, Setting, Table, decimals, terminal_table};
 struct StudyColumn(&'static str, &'static str, f64, usize);
 
 /// Figures of all that a study varies.
-struct Study {
+struct Study<const N: usize> {
     title: String,
     /// What is varied, as its key and its head.
     varies: &'static str,
-    columns: &'static [StudyColumn],
+    columns: &'static [StudyColumn; N],
     /// What it is, and a value for each column.
-    rows: Vec<(String, Vec<Value>)>,
+    rows: Vec<(String, [Value; N])>,
 }
 
-impl Study {
+impl<const N: usize> Study<N> {
     fn print(&self, is_json: bool) -> Result<Exit> {
         if is_json {
             print_json(
@@ -41,7 +41,7 @@ impl Study {
         Ok(Exit::Done)
     }
 
-    fn object(&self, (of, values): &(String, Vec<Value>)) -> Map<String, Value> {
+    fn object(&self, (of, values): &(String, [Value; N])) -> Map<String, Value> {
         let keys = self.columns.iter().map(|column| column.0.to_owned());
         let figures = keys.zip(values.iter().cloned());
         figures

@@ -121,7 +121,7 @@ pub struct OffloadFigures {
     #[garde(custom(from_to(1.0, 4096.0)))]
     pub stored_ratio: f64,
     /// Hash table of software.
-    #[garde(skip)]
+    #[garde(custom(from_to(1, 65_536)))]
     pub table_kib: u32,
 }
 

@@ -6,6 +6,7 @@ use super::info;
 use crate::cli::exit::Exit;
 use crate::run;
 use crate::run::service::reload::SettingsSource;
+use crate::run::settings::args::LoopArgs;
 use anyhow::Result;
 use std::time::Duration;
 use weir_linux::Roots;
@@ -21,10 +22,13 @@ pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
     if args.info {
         return info::info(&args.file, args.how.json);
     }
-    let source = SettingsSource {
-        args: &args.how,
-        interval: INTERVAL,
+    let how = LoopArgs {
         record: Some(args.file.clone()),
+        ..args.how.clone()
+    };
+    let source = SettingsSource {
+        args: &how,
+        interval: INTERVAL,
     };
     run::go(&source, run::Purpose::Record, roots)
 }

@@ -43,7 +43,7 @@ use service::manager::ServiceManager;
 use service::opening::{Opened, Opening};
 use service::reload::{Reload, SettingsSource};
 use service::signals::Signals;
-use settings::args::RunArgs;
+use settings::args::{LoopArgs, RunArgs};
 use settings::{INTERVAL, Settings};
 use sink::Sinks;
 use sink::recorder_thread::RecorderThread;
@@ -69,10 +69,13 @@ const LOOP_NICE: i32 = -20;
 /// # Errors
 /// Settings make no sense, the platform cannot be opened or broke, limits could not be restored.
 pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
-    let source = SettingsSource {
-        args: &args.how,
-        interval: INTERVAL,
+    let how = LoopArgs {
         record: args.record.clone(),
+        ..args.how.clone()
+    };
+    let source = SettingsSource {
+        args: &how,
+        interval: INTERVAL,
     };
     go(&source, Purpose::Run, roots)
 }

@@ -64,10 +64,10 @@ impl Probed {
     /// There is no thread to be had.
     pub fn start(inner: Box<dyn Platform>, roots: &Roots) -> anyhow::Result<Probed> {
         let of_inner = inner.describe().clone();
-        let prober = Prober::start(roots, nodes(&of_inner))?;
+        let (prober, found) = Prober::start(roots, nodes(&of_inner))?;
         let mut probed = Probed {
             inner,
-            found: prober.take().unwrap_or_default(),
+            found,
             prober,
             description: of_inner.clone(),
             of_inner,

@@ -51,11 +51,14 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Takes memory and begins.
+    /// Takes memory and begins. Beside the thread: what is known of each device before its first batch.
     ///
     /// # Errors
     /// There is no thread, or the kernel does not say which CPUs weir may use.
-    pub fn start(roots: &Roots, nodes: BTreeMap<DeviceId, Vec<u32>>) -> anyhow::Result<Prober> {
+    pub fn start(
+        roots: &Roots,
+        nodes: BTreeMap<DeviceId, Vec<u32>>,
+    ) -> anyhow::Result<(Prober, BTreeMap<DeviceId, Found>)> {
         let allowed = cpu::allowed()?;
         let stop = Arc::new(AtomicBool::new(false));
         let mut rounds = Rounds {
@@ -69,8 +72,9 @@ impl Prober {
             rounds.settle(*device, numbers);
         }
         let found = rounds.devices.iter();
+        let found: BTreeMap<_, _> = found.map(|(id, device)| (*id, device.found())).collect();
         let shared = Arc::new(Mutex::new(Shared {
-            found: found.map(|(id, device)| (*id, device.found())).collect(),
+            found: found.clone(),
             nodes,
         }));
         let theirs = Arc::clone(&shared);
@@ -78,11 +82,12 @@ impl Prober {
             .name("weir-probe".into())
             .spawn(move || rounds.run(&theirs))
             .context("cannot start the thread of the probe")?;
-        Ok(Prober {
+        let prober = Prober {
             shared,
             stop,
             thread: Some(thread),
-        })
+        };
+        Ok((prober, found))
     }
 
     /// What is known now; nothing if the thread is just writing it.
@@ -161,7 +166,7 @@ impl Device {
                 Err(why) => Err(why.clone()),
             },
             read_bytes: self.read_bytes,
-            taken_at: Nanos(0),
+            taken_at: Nanos(cpu::now_ns()),
         }
     }
 
@@ -283,6 +288,21 @@ impl RestDue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_memory_ends_with_the_prober() {
+        let nodes = BTreeMap::from([(DeviceId(0), vec![0])]);
+        let (prober, found) = Prober::start(&Roots::beneath(Path::new("/")), nodes).unwrap();
+        if let Err(why) = &found[&DeviceId(0)].place {
+            return eprintln!("SKIP the memory of the probe on node 0: {why}");
+        }
+        // The thread keeps it beside the ring of each device.
+        let of_thread = Arc::downgrade(&prober.stop);
+        assert!(of_thread.strong_count() > 1);
+        drop(prober);
+        assert_eq!(of_thread.strong_count(), 0);
+    }
 
     #[test]
     fn a_rest_keeps_the_part_of_time_and_a_long_batch_takes_several() {

@@ -3,7 +3,6 @@
 
 use super::placement::Place;
 use super::*;
-use std::collections::BTreeSet;
 use std::path::Path;
 use weir_core::seam::observation::{Use, WorkloadKind};
 use weir_core::{NodeId, WorkloadId};
@@ -189,7 +188,7 @@ fn probe_fact(probed: &Probed) -> &Result<String, Missing> {
 }
 
 #[test]
-fn a_node_of_this_machine_is_measured_and_given_back() {
+fn a_node_of_this_machine_is_measured() {
     let roots = Roots::beneath(Path::new("/"));
     let mut probed = Probed::start(bare(0), &roots).unwrap();
     if let Err(why) = probe_fact(&probed) {
@@ -212,22 +211,6 @@ fn a_node_of_this_machine_is_measured_and_given_back() {
             .as_ref()
             .unwrap()
             .contains("at most 1 %")
-    );
-    // By address: other tests of this program bind memory meanwhile.
-    let bound = || {
-        let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
-        maps.lines()
-            .filter(|l| l.contains("bind:0") || l.contains("bind=static:0"))
-            .filter_map(|l| l.split(' ').next().map(str::to_owned))
-            .collect::<BTreeSet<_>>()
-    };
-    let before = bound();
-    drop(probed);
-    let after = bound();
-    // Where the kernel shows policies at all.
-    assert!(
-        before.is_empty() || !before.is_subset(&after),
-        "bound: {before:?}, and after it {after:?}"
     );
 }
 

@@ -13,7 +13,7 @@ use crate::run::settings::Settings;
 use crate::run::settings::args::LoopArgs;
 use crate::run::tick::Loop;
 use anyhow::{Result, bail};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tracing::{info, warn};
 use weir_core::Config;
@@ -26,8 +26,6 @@ pub struct SettingsSource<'a> {
     pub args: &'a LoopArgs,
     /// Time between two ticks, unless flags or file say otherwise.
     pub interval: Duration,
-    /// What every tick is recorded in, unless the file says otherwise.
-    pub record: Option<PathBuf>,
 }
 
 impl SettingsSource<'_> {
@@ -36,9 +34,7 @@ impl SettingsSource<'_> {
     /// # Errors
     /// The file cannot be read or understood, or a value is out of range.
     pub fn read(&self) -> Result<Settings> {
-        let mut settings = Settings::with_interval(self.args, self.interval)?;
-        settings.record = self.record.clone().or(settings.record);
-        Ok(settings)
+        Settings::with_interval(self.args, self.interval)
     }
 
     /// Reads them once more.

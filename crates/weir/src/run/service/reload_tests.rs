@@ -102,7 +102,6 @@ fn a_file_that_cannot_be_read_twice_is_refused() {
         let source = SettingsSource {
             args: &args,
             interval: Duration::from_millis(50),
-            record: None,
         };
         format!("{:#}", source.read_again().unwrap_err())
     };

@@ -229,6 +229,20 @@ fn values_out_of_range_say_the_range() {
 }
 
 #[test]
+fn a_line_of_the_file_is_named_only_where_no_flag_says_it() {
+    for (flags, file, is_line) in [
+        (&[][..], "\nperiod = '2s'", true),
+        (&["--interval", "1s"], "\nperiod = '2s'", true),
+        (&["--period", "3s"], "\nperiod = '2s'", false),
+        (&["--period", "3s"], "\nperiod = '20ms'", false),
+    ] {
+        let said = complaint(flags, Some(file));
+        assert!(said.contains("1ms to 1s"), "{said}");
+        assert_eq!(said.contains("line 2"), is_line, "{flags:?} {said}");
+    }
+}
+
+#[test]
 fn a_percentage_needs_a_capacity_from_somewhere() {
     let mut asked = settings(&["--set-point", "40%"], None).unwrap();
     let error = asked
