@@ -36,7 +36,7 @@ where
 ///
 /// # Errors
 /// Names the first such key, its value and what is allowed. Where another figure leaves no value for a key,
-/// that figure is named if it is out of its own range: garde reports in the order of names, and not of causes.
+/// that figure is named if it is out of its own range: garde reports by name, and not by cause.
 pub fn in_range<T: Validate<Context = ()>>(
     description: &T,
     origin: &str,

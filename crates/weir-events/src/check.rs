@@ -9,7 +9,7 @@ use crate::table::{
     Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Store, Table, Traffic,
 };
 use crate::terms::is_name;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// More bytes than this are no single transfer.
 const BYTES_MAX: u32 = 4096;
@@ -122,11 +122,7 @@ fn check_event(table: &Table, event: &Event) -> Result<(), TableError> {
 }
 
 fn check_encoding(event: &Event, pmu: &Pmu) -> Result<(), TableError> {
-    let fields: BTreeMap<&str, Field> = pmu
-        .format
-        .iter()
-        .filter_map(|(name, text)| Some((name.as_str(), Field::parse(text.as_bytes()).ok()?)))
-        .collect();
+    let fields = pmu.fields();
     match encode(&event.terms, |name| fields.get(name)) {
         Ok(_) => Ok(()),
         Err(why) => wrong(&event.name, why.to_string()),

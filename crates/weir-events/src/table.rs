@@ -3,6 +3,7 @@
 
 use crate::counters::CounterSet;
 use crate::cpu::{Cpu, Models};
+use crate::encoding::Field;
 use crate::pattern::Pattern;
 use crate::role::RoleSum;
 use crate::terms::Terms;
@@ -84,6 +85,16 @@ pub struct Pmu {
     /// Content of its format files on a kernel that is new enough, where the table gives it.
     #[serde(default)]
     pub format: BTreeMap<String, String>,
+}
+
+impl Pmu {
+    /// Its fields, where the table gives their format.
+    pub fn fields(&self) -> BTreeMap<&str, Field> {
+        let format = self.format.iter();
+        format
+            .filter_map(|(name, text)| Some((name.as_str(), Field::parse(text.as_bytes()).ok()?)))
+            .collect()
+    }
 }
 
 /// A term of which few values can be in use at once.

@@ -17,6 +17,10 @@ use crate::role::RoleSum;
 use crate::table::{Event, Scope, Table};
 use std::collections::BTreeMap;
 
+/// Sets of a PMU that counts may take turns in: each then runs for 6 % of the time, and weir-profile refuses
+/// what ran for less than 5 %.
+pub const SETS_MAX: usize = 16;
+
 /// A role that is wanted, and the table that has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {

@@ -26,6 +26,8 @@ pub enum ProfileCommand {
     Live(LiveArgs),
     /// Make a file of windows of what `perf stat` counted
     Import(ImportArgs),
+    /// The perf command that counts all of it on a CPU
+    Need(NeedArgs),
     /// What is wrong, for which workload, how sure that is, and what to do; then all figures
     Report(ReportArgs),
     /// Run a simulated server, report on its counts, and keep the truth beside them (weir-lab server)
@@ -179,7 +181,7 @@ pub struct ImportArgs {
 
 const IMPORT_HELP: &str = "\
 Examples:
-  perf stat -x, -I 1000 -a --per-socket -e … -o counts.csv sleep 60
+  weir profile need                                 prints the command of perf for this CPU
   weir profile import counts.csv --out counts.windows
   weir profile import counts.csv --family emerald-rapids > counts.windows
 
@@ -187,6 +189,30 @@ Lines of any options of perf stat are read but --per-core, --per-die, --per-clus
 Events that no table gives a role are kept by name.
 
 Exit codes: 0 done, 1 lines are left out (stderr and the file's notes say which), 2 trouble.";
+
+/// `weir profile need`.
+#[derive(Debug, Args)]
+#[command(after_help = NEED_HELP)]
+pub struct NeedArgs {
+    /// The family of the CPU, as `weir events` names it [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub family: Option<String>,
+
+    /// Print families, groups of events and their roles as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const NEED_HELP: &str = "\
+Examples:
+  weir profile need
+  weir profile need --family granite-rapids > count.sh
+  weir profile need --json | jq -r '.groups[].roles[]'
+
+For a machine on which perf may count and weir is not installed. Events are written as terms, which every version \
+of perf takes, in groups that the counters hold beside the NMI watchdog's.
+
+Exit codes: 0 printed, 2 trouble.";
 
 /// `weir profile report`.
 #[derive(Debug, Args)]

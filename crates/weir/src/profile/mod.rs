@@ -8,6 +8,7 @@ pub mod cli;
 mod export;
 mod live;
 mod moments;
+mod need;
 mod page;
 mod record;
 mod tables;
@@ -16,10 +17,11 @@ use crate::cli::exit::{Exit, print, print_json};
 use crate::cli::quantities::{Rate, Span};
 use anyhow::{Context, Result, bail};
 use cli::{DiffArgs, ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write, stderr, stdin};
 use std::path::Path;
 use std::time::Duration;
-use weir_core::Nanos;
+use weir_core::{Nanos, Role, Window};
 use weir_figures::text::harmless;
 use weir_files::{Access, CreatedFile};
 use weir_linux::Roots;
@@ -36,6 +38,7 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
         ProfileCommand::Record(args) => record::record(args, roots),
         ProfileCommand::Live(args) => live::live(args, roots),
         ProfileCommand::Import(args) => import(args, roots),
+        ProfileCommand::Need(args) => need::need(args, roots),
         ProfileCommand::Report(args) => show(args),
         ProfileCommand::Sim(words) => words.run("server"),
         ProfileCommand::Diff(args) => compare(args),
@@ -103,6 +106,10 @@ fn import(args: &ImportArgs, roots: &Roots) -> Result<Exit> {
         .map(|span| u64::try_from(span.0.as_nanos()).unwrap_or(u64::MAX));
     let naming = |pmu: Option<&str>, inside: &str| events.canonical(pmu, inside);
     let file = recipes::windows(&counted, &events.recipes(), &naming, length.map(Nanos));
+    if roles(&file).is_empty() {
+        let why = tables::no_role(&counted, &events);
+        bail!("{}: {}", shown(&args.file), harmless(&why));
+    }
     let content = file.to_text()?;
     match &args.out {
         None => print(&content)?,
@@ -122,28 +129,27 @@ fn import(args: &ImportArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
-fn summary(file: &WindowFile) -> String {
-    let roles = |window: &weir_core::Window| -> Vec<weir_core::Role> {
+/// Roles that something was counted of.
+fn roles(file: &WindowFile) -> BTreeSet<Role> {
+    let of_window = |window: &Window| -> Vec<Role> {
         let of_workloads = window.workloads.iter().flat_map(|w| &w.counts);
-        window
-            .machine
-            .iter()
-            .chain(of_workloads)
-            .map(|count| count.role)
-            .collect()
+        let counts = window.machine.iter().chain(of_workloads);
+        counts.map(|count| count.role).collect()
     };
-    let all: std::collections::BTreeSet<weir_core::Role> =
-        file.windows.iter().flat_map(roles).collect();
+    file.windows.iter().flat_map(of_window).collect()
+}
+
+fn summary(file: &WindowFile) -> String {
     let events = file
         .windows
         .iter()
         .flat_map(|w| &w.unassigned)
         .map(|count| &count.event);
-    let events: std::collections::BTreeSet<&String> = events.collect();
+    let events: BTreeSet<&String> = events.collect();
     format!(
         "{} windows, {} roles, {} events without a role; family {}\n",
         file.windows.len(),
-        all.len(),
+        roles(file).len(),
         events.len(),
         file.header.family.as_deref().unwrap_or("not known")
     )

@@ -92,6 +92,53 @@ fn a_recording_is_imported_and_answered() {
     assert!(line(1).contains("on the CXL link (port."), "{}", line(1));
 }
 
+/// As PerfSpect has perf count: each box by itself, its number behind the name; and by raw numbers.
+#[test]
+fn boxes_and_raw_events_have_the_roles_of_their_names() {
+    let desk = Desk::new();
+    let line = |event: &str| format!("1.000000000,4000,,{event},4000000000,100.00,,\n");
+    let clocks = "UNC_CHA_CLOCKTICKS";
+    let reads = "UNC_CHA_TOR_INSERTS.IA_MISS_DRD_CXL_ACC";
+    let boxes = (0..3).flat_map(|number| [clocks, reads].map(|e| line(&format!("{e}.{number}"))));
+    let counts = boxes.collect::<String>() + &line("r20d1") + &line("cpu/config=0x430000/");
+    let csv = desk.file("boxes.csv", &counts);
+    let family = ["--family", "sapphire-rapids"];
+    let import = desk.weir(&[&["import", &csv], &family[..]].concat());
+    assert_eq!(import.status.code(), Some(0), "{}", said(&import));
+    let window = out(&import);
+    let window: Value = serde_json::from_str(window.lines().nth(1).unwrap()).unwrap();
+    let of = |role: &str| -> Vec<String> {
+        let counts = window["machine"].as_array().unwrap().iter();
+        let counts = counts.filter(|count| count["role"] == role);
+        counts.map(|count| count["of"].to_string()).collect()
+    };
+    assert_eq!(of("tor.any.any.clock").len(), 3, "{window}");
+    assert_eq!(of("tor.drd.cxl.inserts").len(), 3, "{window}");
+    assert_eq!(window["unassigned"][0]["event"], "cpu/config=0x430000/");
+}
+
+#[test]
+fn a_file_of_which_no_event_has_a_role_is_refused_with_what_to_count() {
+    let desk = Desk::new();
+    let csv = desk.file("c.csv", "1.000000000,4,,UNC_X.0,1000,100.00,,\n");
+    let import = desk.weir(&["import", &csv, "--family", "zen5"]);
+    assert_eq!(import.status.code(), Some(2));
+    let why = said(&import);
+    assert!(why.contains("none of its 1 events has a role"), "{why}");
+    assert!(why.contains("`weir events --family zen5`"), "{why}");
+    assert!(import.stdout.is_empty());
+    let csv = desk.file(
+        "d.csv",
+        "1.000000000,4,,UNC_CHA_TOR_INSERTS.IA_MISS_DRD_CXL_ACC,1000,100.00,,\n",
+    );
+    let other = said(&desk.weir(&["import", &csv, "--family", "zen5"]));
+    // Emerald Rapids has the event and no role for it alone: it is no next move.
+    let others = "by those of sapphire-rapids and granite-rapids";
+    assert!(other.contains(others), "{other}");
+    let import = desk.weir(&["import", &csv, "--family", "granite-rapids"]);
+    assert_eq!(import.status.code(), Some(0), "{}", said(&import));
+}
+
 #[test]
 fn a_paper_is_reported_with_its_yardsticks() {
     let desk = Desk::new();
@@ -168,8 +215,8 @@ fn one_of_several_runs_is_imported() {
     let desk = Desk::new();
     let run = |day: &str, count: u32| {
         format!(
-            "# started on {day}\n\n1.000000000,{count},,page-faults,9,100.00,,\n\
-             2.000000000,{count},,page-faults,9,100.00,,\n"
+            "# started on {day}\n\n1.000000000,{count},,instructions,9,100.00,,\n\
+             2.000000000,{count},,instructions,9,100.00,,\n"
         )
     };
     let csv = desk.file("runs.csv", &(run("Mon", 5) + &run("Tue", 9)));
@@ -184,7 +231,7 @@ fn one_of_several_runs_is_imported() {
         .lines()
         .skip(1)
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .map(|window| window["unassigned"][0]["value"]["Ok"].as_u64().unwrap())
+        .map(|window| window["machine"][0]["value"]["Ok"].as_u64().unwrap())
         .collect();
     assert_eq!(values, [9, 9], "{text}");
 }

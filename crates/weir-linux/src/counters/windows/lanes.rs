@@ -12,11 +12,9 @@ use std::collections::BTreeMap;
 use weir_core::window::CountProvenance;
 use weir_core::window::role::Quantity;
 use weir_core::{Missing, Role};
-use weir_events::plan::{EventPlan, Lane, LaneSet, PlanLimits, WhyAbsent, plan};
+use weir_events::plan::{EventPlan, Lane, LaneSet, PlanLimits, SETS_MAX, WhyAbsent, plan};
 use weir_events::{Config, Event, Provenance, RoleSum, Scope, Table};
 
-/// Sets of a PMU: each then runs for 6 % of the time, and weir-profile refuses what ran for less than 5 %.
-const SETS_MAX: usize = 16;
 /// Counters of a CXL device's PMU, which says only to its driver how many it has.
 const DEVICE_COUNTERS: u32 = 4;
 

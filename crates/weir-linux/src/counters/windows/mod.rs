@@ -32,6 +32,7 @@ pub use error::{CommandError, RecordError};
 pub use outcome::NotCounted;
 pub use recorder::WindowRecorder;
 pub use subjects::{Asked, HeldCommand};
+pub use wanted::by_importance;
 
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,14 @@ use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
 use weir_events::plan::Wanted;
 use weir_events::{Table, tables_with_roles};
 
-/// Roles of this machine's CPU and of devices. Those of one name stay in the tables' order, best first.
+/// Roles of this machine's CPU and of devices.
 pub(super) fn wanted(machine: &Machine) -> Vec<Wanted<'static>> {
-    let tables = tables_with_roles()
-        .iter()
-        .filter(|table| machine.has(table));
+    let tables = tables_with_roles().iter();
+    by_importance(tables.filter(|table| machine.has(table)))
+}
+
+/// Roles of these tables, the most important first. Those of one name stay in the tables' order, best first.
+pub fn by_importance(tables: impl Iterator<Item = &'static Table>) -> Vec<Wanted<'static>> {
     let roles = tables.flat_map(|table| table.role.iter().map(move |role| (table, role)));
     let ranked = roles.filter_map(|(table, role)| {
         let rank = rank(role.name.parse().ok()?);

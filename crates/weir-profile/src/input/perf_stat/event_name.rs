@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of events as perf prints them: `cycles:u`, `uncore_cha_5/UNC_CHA_CLOCKTICKS/`,
-//! `cpu/event=0x3c,umask=0x0/k`, `unc_cha_clockticks [uncore_cha_5]`.
+//! `cpu/event=0x3c,umask=0x0/k`, `unc_cha_clockticks [uncore_cha_5]`; and as PerfSpect writes them, with the
+//! number of the box behind: `UNC_CHA_CLOCKTICKS.5`.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventName<'a> {
@@ -10,6 +11,8 @@ pub struct EventName<'a> {
     pub inside: &'a str,
     /// Letters behind the name: `u` counts in user mode only.
     pub modifiers: &'a str,
+    /// The number behind the name of an uncore event. No maker's name ends with one.
+    box_number: Option<u32>,
 }
 
 pub fn event_name(text: &str) -> EventName<'_> {
@@ -21,10 +24,13 @@ pub fn event_name(text: &str) -> EventName<'_> {
     if let Some((pmu, rest)) = text.split_once('/') {
         let (inside, modifiers) = rest.rsplit_once('/').unwrap_or((rest, ""));
         let modifiers = modifiers.trim_start_matches(':');
+        // All PMUs of a kind have the kind's name: `uncore_cha_*`.
+        let kind = pmu.strip_suffix('*').map(|kind| kind.trim_end_matches('_'));
         return EventName {
-            pmu: Some(pmu),
+            pmu: Some(kind.unwrap_or(pmu)),
             inside,
             modifiers,
+            box_number: None,
         };
     }
     // A maker's name has no colon, but for modifiers behind the last one.
@@ -33,18 +39,26 @@ pub fn event_name(text: &str) -> EventName<'_> {
         Some((name, modifiers)) if is_modifiers(modifiers) => (name, modifiers),
         _ => (text, ""),
     };
+    let numbered = inside.rsplit_once('.').and_then(|(name, number)| {
+        let is_number = number.bytes().all(|b| b.is_ascii_digit());
+        let is_box = is_number && bracket.is_none() && is_uncore(name);
+        is_box.then_some(name).zip(number.parse().ok())
+    });
     EventName {
         pmu: bracket,
-        inside,
+        inside: numbered.map_or(inside, |(name, _)| name),
         modifiers,
+        box_number: numbered.map(|(_, number)| number),
     }
 }
 
 impl EventName<'_> {
     /// The number of the PMU, where there are several of its kind.
     pub fn pmu_number(&self) -> Option<u32> {
-        let (_, number) = self.pmu?.rsplit_once('_')?;
-        number.parse().ok()
+        self.box_number.or_else(|| {
+            let (_, number) = self.pmu?.rsplit_once('_')?;
+            number.parse().ok()
+        })
     }
 
     /// Whether it counts in some modes only.
@@ -55,14 +69,11 @@ impl EventName<'_> {
     /// Whether the name stands for all boxes of an uncore PMU: by CPU older perf prints a line for each of
     /// them.
     pub fn is_of_boxes(&self) -> bool {
-        let is_uncore = |prefix: &&str| {
-            let start = self.inside.get(..prefix.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        let may_be = match self.pmu {
+            Some(pmu) => !is_of_cores(pmu),
+            None => is_uncore(self.inside),
         };
-        match self.pmu {
-            Some(pmu) => !is_of_cores(pmu) && self.pmu_number().is_none(),
-            None => ["unc_", "umc_"].iter().any(is_uncore),
-        }
+        may_be && self.pmu_number().is_none()
     }
 
     /// Whether it can be one of the events that all cores have by a name of the kernel's, such as `cycles`.
@@ -91,8 +102,18 @@ impl EventName<'_> {
             || is_any(other)
             || is_kind_of(self, other) == Some(true)
             || is_kind_of(other, self) == Some(true);
-        is_same_pmu && !is_apart(&['u', 'k', 'h']) && !is_apart(&['G', 'H'])
+        let numbers = self.pmu_number().zip(other.pmu_number());
+        let is_same_box = numbers.is_none_or(|(one, other)| one == other);
+        is_same_pmu && is_same_box && !is_apart(&['u', 'k', 'h']) && !is_apart(&['G', 'H'])
     }
+}
+
+/// Whether makers name events of uncore PMUs so.
+fn is_uncore(event: &str) -> bool {
+    ["unc_", "umc_"].iter().any(|prefix| {
+        let start = event.get(..prefix.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    })
 }
 
 /// PMUs of cores: `cpu`, those of a CPU with two kinds of cores, those of Arm, and the kernel's own.

@@ -185,6 +185,33 @@ fn names_are_taken_apart() {
     );
     assert_eq!(event_name("uncore_cha_5/x/").pmu_number(), Some(5));
     assert_eq!(event_name("cpu/x/").pmu_number(), None);
+    assert_eq!(
+        parts("uncore_cha_*/UNC_CHA_CLOCKTICKS/"),
+        is(Some("uncore_cha"), "UNC_CHA_CLOCKTICKS", "")
+    );
+}
+
+#[test]
+fn a_box_behind_a_name_is_its_number_and_two_boxes_count_different_things() {
+    let box_5 = event_name("UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR.5");
+    assert_eq!(box_5.inside, "UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR");
+    assert_eq!(box_5.pmu_number(), Some(5));
+    assert!(!box_5.is_of_boxes());
+    for (other, is_in_it) in [
+        ("UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR.6", false),
+        ("uncore_cha_6/UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR/", false),
+        ("uncore_cha_5/UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR/", true),
+        ("uncore_cha/UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR/", true),
+        ("UNC_CHA_TOR_INSERTS.IA_MISS_DRD_DDR", true),
+    ] {
+        let other = event_name(other);
+        assert_eq!(box_5.overlaps(&other), is_in_it, "{other:?}");
+        assert_eq!(other.overlaps(&box_5), is_in_it, "{other:?}");
+    }
+    // Not of an uncore PMU, and not a number.
+    for name in ["frontend_retired.latency_ge.8", "unc_m_x.1a", "unc_m_x."] {
+        assert_eq!(event_name(name).inside, name);
+    }
 }
 
 #[test]
